@@ -27,7 +27,6 @@ use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
 use crate::moments::Zone;
 use crate::subject::ProcessId;
-use crate::words::remedy;
 use capture::counts::ONE_SIDED as ONE_SIDED_CALLS;
 use capture::live::{Cause, CAUSES, ODDS};
 use schemars::JsonSchema;
@@ -58,7 +57,11 @@ pub struct Completeness {
     /// Recorded calls without a GPU time, by cause; `captured` are templates, which are not executed.
     pub untimed: BTreeMap<String, u64>,
     /// What to do about each cause in `lost` and `untimed`.
+    // `render` writes them: none are here.
     pub remedies: BTreeMap<String, String>,
+    /// Whether there is something to do: no setting of ours gives a file of another tool more.
+    #[serde(skip)]
+    pub has_remedies: bool,
     /// Launches of CUDA graphs with NCCL calls; null if files of another tool do not show them.
     pub graph_launches: Option<u64>,
     /// Calls that these executed, each captured call once a launch. They are not among `announced`, because
@@ -357,15 +360,6 @@ impl Completeness {
     /// Adds calls in graphs that were not seen, and that other ranks prove.
     pub fn more_in_graphs(&mut self, calls: u64) {
         add(&mut self.unseen, graphs::MORE_ON_OTHERS, calls);
-    }
-
-    /// Says what to do about each cause that occurs.
-    pub fn name_remedies(&mut self) {
-        let causes = self.lost.keys().chain(self.untimed.keys());
-        let causes = causes.chain(self.unseen.keys());
-        self.remedies = causes
-            .filter_map(|cause| Some((cause.clone(), remedy(cause)?.to_owned())))
-            .collect();
     }
 
     /// Takes in the account of later processes.

@@ -22,11 +22,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// What the path rests on.
-pub const BASIS: &str =
-    "GPU times of matched operations, and who arrived last at each. An operation counts as ended on all of \
-     its ranks at once. Clocks are not compared.";
-
 /// Segments of a step that are kept.
 const MOST_SEGMENTS: usize = 1000;
 /// A rank that does so much of the work on the path is named.
@@ -37,7 +32,8 @@ const MOST_PARTS: usize = 1 << 24;
 /// The critical path of the job's steps.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CriticalPath {
-    /// [`BASIS`].
+    /// What the path rests on.
+    // `render` writes it.
     pub basis: &'static str,
     /// The rank at whose last call a step ends.
     pub rank: Option<u32>,
@@ -299,7 +295,7 @@ pub(crate) fn find(
         }
     };
     Some(CriticalPath {
-        basis: BASIS,
+        basis: "",
         rank: reference.process.rank,
         steps,
         sum_us: sum as f64 / 1e3,

@@ -31,8 +31,8 @@ pub(crate) use gathering::recorded_as;
 use gathering::{Gathered, KindKey, SOURCES};
 pub use moved::{Moved, Stayed};
 pub use runs::{
-    side_by_side, Changed, FigureRow, Figures, TimeChange, Variant, Variants, What, Which, Why,
-    FIGURES, LEAST_CHANGE,
+    side_by_side, Changed, Fastest, FigureRow, Figures, TimeChange, Variant, Variants, What, Which,
+    WhichIsFastest, Why, FIGURES, LEAST_CHANGE,
 };
 use verdict::judge;
 pub use verdict::{Criterion, Judgement, Status, Verdict};

@@ -12,6 +12,7 @@
 
 pub mod absent;
 pub mod account;
+pub mod algorithms;
 pub mod arrivals;
 pub mod attempts;
 pub mod bandwidth;
@@ -84,7 +85,6 @@ pub mod timeline;
 pub mod topology;
 pub mod tune;
 pub mod warmup;
-pub mod words;
 
 use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};
@@ -643,10 +643,8 @@ impl Analysis {
         let found = self.evidence.finish(capture);
         completeness.absent(absent::rows(capture, &jobs, &found), &found, capture);
         completeness.more_in_graphs(self.progress.unseen_in_graphs(capture));
-        // No setting of ours gives a file of another tool more.
-        if capture.processes.iter().all(|of| of.other_tool().is_none()) {
-            completeness.name_remedies();
-        }
+        let mut processes = capture.processes.iter();
+        completeness.has_remedies = processes.all(|of| of.other_tool().is_none());
         let warmup = self.warmup.finish(capture);
         let run_us = ranks.wall_us.map(|wall| wall.max);
         if let Some(arrivals) = &mut arrivals {

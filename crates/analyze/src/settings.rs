@@ -6,8 +6,8 @@
 //! Rule: a call whose algorithm NCCL did not tell is counted as not told, never as obeyed. A reason is only
 //! given where it is a property of the algorithm.
 
+use crate::algorithms::algorithms_of;
 use crate::operations::Operation;
-use crate::words;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,9 +35,16 @@ pub struct SettingRow {
     /// Those of which NCCL told nothing.
     pub not_told: u64,
     /// Why others were used, where that is certain.
+    // `render` writes it, and the summary: both are empty here.
     pub why: Option<String>,
     /// All this in a sentence.
     pub summary: String,
+    /// All processes of the job, if they differ in the value; `None` if all have the same.
+    #[serde(skip)]
+    pub of_processes: Option<u64>,
+    /// All algorithms that the function has, if others were used because none of them was asked for.
+    #[serde(skip)]
+    pub only: Vec<&'static str>,
 }
 
 /// What a value asks for: names in capitals without `_`, or all but these.
@@ -110,20 +117,12 @@ pub fn settings(capture: &Capture, operations: &[Operation]) -> Vec<SettingRow> 
                 values
                     .iter()
                     .filter(|_| values.len() > 1)
-                    .map(|(value, n)| {
-                        let what = value
-                            .as_ref()
-                            .map_or(format!("no {variable}"), |v| format!("{variable}={v}"));
-                        SettingRow {
-                            variable,
-                            value: value.clone(),
-                            nprocesses: *n,
-                            summary: format!(
-                                "{what} on {n} of {} processes: NCCL wants the same on all.",
-                                capture.processes.len()
-                            ),
-                            ..SettingRow::default()
-                        }
+                    .map(|(value, n)| SettingRow {
+                        variable,
+                        value: value.clone(),
+                        nprocesses: *n,
+                        of_processes: Some(capture.processes.len() as u64),
+                        ..SettingRow::default()
                     }),
             ),
         }
@@ -158,9 +157,9 @@ fn one(
             Some(name) => *row.others.entry(name.to_owned()).or_insert(0) += operation.calls,
         }
         if variable == "NCCL_ALGO" && !wish.except {
-            let can = words::algorithms_of(function);
+            let can = algorithms_of(function);
             let none = !can.iter().any(|name| wish.names.contains(&plain(name)));
-            row.why = none.then(|| format!("{function} has {} only", can.join(", ")));
+            row.only = if none { can } else { Vec::new() };
         }
     }
     if rows.is_empty() {
@@ -168,38 +167,22 @@ fn one(
             variable,
             value: Some(value.to_owned()),
             nprocesses,
-            summary: format!("{variable}={value} asked; no call that it says anything about."),
             ..SettingRow::default()
         }];
     }
-    rows.into_iter()
-        .map(|(function, row)| {
-            let mut summary = format!(
-                "{variable}={value} asked; {} of {} {function} calls used it",
-                row.obeyed, row.calls
-            );
-            for (name, n) in &row.others {
-                summary += &format!(", {n} used {name}");
-            }
-            if row.not_told > 0 {
-                summary += &format!(", of {} NCCL did not tell", row.not_told);
-            }
-            if let Some(why) = row.why.as_ref().filter(|_| !row.others.is_empty()) {
-                summary += &format!(" ({why})");
-            } else if !row.others.is_empty() {
-                summary += "; why, NCCL does not tell";
-            }
-            SettingRow {
-                variable,
-                value: Some(value.to_owned()),
-                nprocesses,
-                function: Some(function.to_owned()),
-                why: row.why.clone().filter(|_| !row.others.is_empty()),
-                summary: summary + ".",
-                ..row
-            }
-        })
-        .collect()
+    let rows = rows.into_iter().map(|(function, mut row)| {
+        if row.others.is_empty() {
+            row.only.clear();
+        }
+        SettingRow {
+            variable,
+            value: Some(value.to_owned()),
+            nprocesses,
+            function: Some(function.to_owned()),
+            ..row
+        }
+    });
+    rows.collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use crate::subject::plain_uuid;
 use schemars::JsonSchema;
 use serde::Serialize;
-use setup::topology::{facts, far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS};
+use setup::topology::{apart, facts, far_cards, remarks, GraphChoice, Remark, Topology};
 use std::collections::BTreeSet;
 use tables::{Capture, Process};
 
@@ -108,17 +108,7 @@ fn far_cpus(capture: &Capture, host: &str, topology: &Topology) -> Vec<Remark> {
             .get(gpu_of(capture, process, first.uid, topology)?)?;
         let beside = device.cpus.as_deref()?;
         let is_apart = cpus(allowed)?.is_disjoint(&cpus(beside)?);
-        let who = process.rank.map_or_else(
-            || format!("The process {}", process.pid),
-            |rank| format!("Rank {rank}"),
-        );
-        is_apart.then(|| Remark {
-            kind: FAR_CPUS,
-            sentence: format!(
-                "{who} runs on the CPUs {allowed}, and its {} is beside the CPUs {beside}.",
-                device.name
-            ),
-        })
+        is_apart.then(|| apart(process.rank, process.pid, allowed, &device.name, beside))
     };
     let here = capture
         .processes
@@ -147,7 +137,7 @@ fn cpus(list: &str) -> Option<BTreeSet<u32>> {
 mod tests {
     use super::*;
     use crate::findings::topology as findings;
-    use setup::topology::FAR_NETWORK_CARD;
+    use setup::topology::{FAR_CPUS, FAR_NETWORK_CARD};
     use tables::communicators::Local;
     use tables::{Communicator, Node};
 

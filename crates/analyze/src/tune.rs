@@ -24,12 +24,13 @@ pub mod blocks;
 mod work;
 
 use crate::interval::{of_runs_at, trimmed_at, OfRuns, CONFIDENCE};
+use crate::settings::SettingRow;
 use crate::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
-pub use work::Work;
+pub use work::{OtherWork, Work};
 
 /// The arm that everything is held against.
 pub const DEFAULT: usize = 0;
@@ -279,7 +280,7 @@ fn rounds_needed(times: &[BTreeMap<u64, f64>], arms: &[Ranked], comparisons: usi
 }
 
 /// What a run's capture says of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSeen {
     /// Median time of a step.
     pub step_us: Option<f64>,
@@ -292,23 +293,31 @@ pub struct RunSeen {
     /// What became of the variables that were asked for.
     pub asked: Vec<AskedSetting>,
     /// Function, bytes, algorithm and protocol of what was called.
-    #[serde(skip)]
     pub used: BTreeSet<String>,
     /// Energy of the job's GPUs; `None` if it was not measured.
-    #[serde(skip)]
     pub energy_j: Option<f64>,
 }
 
 /// A variable that was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AskedSetting {
     /// `NCCL_ALGO` and the like.
     pub variable: String,
-    /// yes: all calls that it says something about used it; `not_told`: NCCL does not tell, as of most
-    /// variables; partly: some calls used it; no: none did, or the processes do not have it.
+    /// Whether it took effect.
     pub used: Used,
-    /// The same in a sentence; empty if there is nothing to say.
-    pub sentence: String,
+    /// Why it did not.
+    pub why: Unused,
+}
+
+/// Why a variable did not take effect, or not everywhere.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unused {
+    /// The program set it to this value.
+    Set(String),
+    /// The program does not have it.
+    NotThere,
+    /// Calls of these functions used something else; of none if it took effect, or if NCCL does not tell.
+    By(Vec<SettingRow>),
 }
 
 /// Whether a variable took effect.
@@ -329,9 +338,13 @@ impl RunSeen {
     /// What `capture` says of a run that was asked for these variables.
     pub fn of(capture: &Capture, report: &Report, asked: &[(String, String)]) -> RunSeen {
         let reference = report.steps.as_ref().and_then(|steps| steps.reference());
-        let asked = asked.iter().map(|(name, value)| AskedSetting {
-            variable: name.clone(),
-            ..used(capture, report, name, value)
+        let asked = asked.iter().map(|(name, value)| {
+            let (used, why) = used(capture, report, name, value);
+            AskedSetting {
+                variable: name.clone(),
+                used,
+                why,
+            }
         });
         let operations = report.operations.iter().filter(|o| !o.is_p2p());
         let used = operations.map(|o| {
@@ -355,12 +368,7 @@ impl RunSeen {
     }
 }
 
-fn used(capture: &Capture, report: &Report, name: &str, value: &str) -> AskedSetting {
-    let is = |used, sentence: String| AskedSetting {
-        variable: String::new(),
-        used,
-        sentence,
-    };
+fn used(capture: &Capture, report: &Report, name: &str, value: &str) -> (Used, Unused) {
     let key = format!("env.{name}");
     let other = capture
         .processes
@@ -368,23 +376,22 @@ fn used(capture: &Capture, report: &Report, name: &str, value: &str) -> AskedSet
         .find(|p| p.fact(&key) != Some(value));
     if let Some(process) = other {
         return match process.fact(&key) {
-            Some(other) => is(Used::No, format!("The program set {name}={other} itself.")),
-            None => is(Used::No, format!("{name} did not reach the program.")),
+            Some(other) => (Used::No, Unused::Set(other.to_owned())),
+            None => (Used::No, Unused::NotThere),
         };
     }
     let rows = report.settings.iter().filter(|row| row.variable == name);
     let rows: Vec<_> = rows.collect();
     let obeyed: u64 = rows.iter().map(|row| row.obeyed).sum();
     let others: u64 = rows.iter().flat_map(|row| row.others.values()).sum();
-    let sentences = rows.iter().filter(|row| !row.others.is_empty());
-    let sentences: Vec<&str> = sentences.map(|row| row.summary.as_str()).collect();
+    let by = rows.into_iter().filter(|row| !row.others.is_empty());
     let used = match (obeyed, others) {
         (0, 0) => Used::NotTold,
         (_, 0) => Used::Yes,
         (0, _) => Used::No,
         _ => Used::Partly,
     };
-    is(used, sentences.join(" "))
+    (used, Unused::By(by.cloned().collect()))
 }
 
 #[cfg(test)]

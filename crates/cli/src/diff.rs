@@ -170,7 +170,7 @@ fn several(args: &Args, run: impl Fn(&Named) -> anyhow::Result<Run>) -> anyhow::
     if let Some(file) = &args.html {
         let mut page = Vec::new();
         render::diff_html::write_variants(&variants, &mut page)?;
-        to_file(file, &page, &variants.summary)?;
+        to_file(file, &page, &render::variants::summary(&variants))?;
         return Ok(ExitCode::SUCCESS);
     }
     print(|out| {

@@ -1,8 +1,8 @@
 //! `ncclscope explain`: what a word of a report is, and what an algorithm and protocol are good for.
 
 use crate::report::print;
-use analyze::words;
 use anyhow::bail;
+use render::words;
 use std::process::ExitCode;
 use strsim::osa_distance;
 

@@ -20,7 +20,7 @@ use analyze::Report;
 use anyhow::{bail, Context};
 use arms::Arm;
 use bench::stop;
-use render::tune::{Answer, RunRow, Setting};
+use render::tune::{other_work, Answer, AskedRow, RunRow, Setting};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -580,7 +580,7 @@ impl Experiment {
                     .display()
                     .to_string(),
                 left_out: left_out[arm].clone(),
-                asked: self.asked(arm),
+                asked: self.asked(arm).iter().map(AskedRow::of).collect(),
                 blocks: None,
                 times_us: times_of(&trials, arm),
                 used: self.used(arm),
@@ -636,7 +636,7 @@ impl Experiment {
         let default = self.sound(DEFAULT).filter_map(|run| run.seen.work.clone());
         let default: Vec<analyze::tune::Work> = default.collect();
         let differs = |run: &Run| match &run.seen.work {
-            Some(work) => work.differs(&default),
+            Some(work) => work.differs(&default).as_ref().map(other_work),
             None if default.is_empty() => None,
             None => Some("Nothing was recorded, and there are captures of the default.".to_owned()),
         };

@@ -1,14 +1,25 @@
 //! What of a job is here and what is not, in words.
 
+use crate::words::remedy;
 use analyze::absent::AbsentRow;
 use analyze::completeness::{Completeness, NotCounted, RankCompleteness};
 use analyze::spelling::{plural, ranges};
+use std::collections::BTreeMap;
 
 /// Ranks that are not here, and those that lack calls that others prove, a sentence or two each.
 pub(crate) fn missing(of: &Completeness) -> Vec<String> {
     let absent = of.absent.iter().map(absent);
     let partial = of.ranks.iter().filter(|rank| rank.missing_at_least > 0);
     absent.chain(partial.map(partly)).collect()
+}
+
+/// What to do about each cause that occurs.
+pub(crate) fn remedies(of: &Completeness) -> BTreeMap<&str, &'static str> {
+    let causes = of.lost.keys().chain(of.untimed.keys());
+    let causes = causes.chain(of.unseen.keys()).filter(|_| of.has_remedies);
+    causes
+        .filter_map(|cause| Some((cause.as_str(), remedy(cause)?)))
+        .collect()
 }
 
 /// Which ranks are missing, why, and what is known of their calls.

@@ -5,6 +5,11 @@ use analyze::critical_path::{CriticalPath, On};
 use analyze::spelling::{percent, three, time};
 use analyze::Report;
 
+/// What a path rests on.
+pub(crate) const BASIS: &str =
+    "GPU times of matched operations, and who arrived last at each. An operation counts as ended on all of \
+     its ranks at once. Clocks are not compared.";
+
 /// Why work ended when it did.
 pub(crate) fn why(word: &str) -> &'static str {
     match word {

@@ -128,7 +128,10 @@ fn sections(diff: &Diff, to: &mut impl Sections) {
 /// Those of `out`.
 pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
     let mut html = String::new();
-    html.head("Variants beside each other", &variants.summary);
+    html.head(
+        "Variants beside each other",
+        &crate::variants::summary(variants),
+    );
     let all = &variants.variants;
     let rows: Vec<Vec<String>> = all
         .iter()

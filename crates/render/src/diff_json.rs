@@ -180,7 +180,7 @@ pub struct VariantsJson<'a> {
     #[schemars(with = "BTreeMap<String, Option<usize>>")]
     best: &'a [(&'static str, Option<usize>)],
     /// Which one is best, in one sentence.
-    summary: &'a str,
+    summary: String,
 }
 
 /// Pairs of a name and a value as an object, in their order.
@@ -211,7 +211,7 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
         schema: variants.schema,
         variants: variants.variants.iter().map(row).collect(),
         best: &variants.best,
-        summary: &variants.summary,
+        summary: crate::variants::summary(variants),
     };
     crate::json::pretty(&whole, out)
 }

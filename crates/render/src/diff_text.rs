@@ -577,7 +577,7 @@ pub fn write_variants(
     out: &mut impl Write,
 ) -> Result<()> {
     let mut page = Page::new(look, all);
-    page.styled(Style::Title, &variants.summary);
+    page.styled(Style::Title, &crate::variants::summary(variants));
     page.gap();
     let letter = |index: usize| letter(index);
     for (index, variant) in variants.variants.iter().enumerate() {
@@ -612,7 +612,7 @@ pub fn write_variants(
         }
     }
     page.gap();
-    page.styled(Style::Title, &variants.summary);
+    page.styled(Style::Title, &crate::variants::summary(variants));
     if let [first, .., last] = variants.variants.as_slice() {
         let [a, b] = [first, last].map(|variant| word(&variant.captures[0]).into_owned());
         page.next(&format!("ncclscope diff {a} {b}"));

@@ -1,11 +1,11 @@
-//! What `ncclscope explain` knows: the words of `analyze`, and the heads of the columns of HTML pages.
+//! What `ncclscope explain` knows: its words, and the heads of the columns of HTML pages.
 //!
 //! Rule: whatever heads a column, names a cause or is the kind of a finding is explained
 //! (`tests/all/explain.rs`).
 
 use crate::html::columns::{Column, ALL};
 use crate::layout::{Look, Page, Style};
-use analyze::words::{self, Explanation};
+use crate::words::{self, Explanation};
 use std::io::{Result, Write};
 
 /// What `word` means; nothing if it is not known.

@@ -1,11 +1,11 @@
 //! Findings and recommendations in words: a file for each kind of finding.
 //!
-//! [`sentence`], [`evidence`] and [`advice`] are of any finding. [`Row`] is a finding as JSON and tables have
-//! it: words and facts.
+//! [`sentence`], [`evidence`] and [`advice`] are of any finding, and so are the figures by name; what
+//! `ncclscope explain` says is of a kind. [`Row`] is a finding as JSON and tables have it: words and facts.
 //!
 //! Rule: all words about a finding are here, and nothing reads them back.
 
-use analyze::findings::{Evidence, Finding, Loss};
+use analyze::findings::{Evidence, Finding, Kind, Loss};
 use analyze::Report;
 
 pub(crate) mod account;
@@ -28,6 +28,27 @@ pub use changed::{changed, moved};
 pub use dead_rank::died;
 pub(crate) use late_rank::{hidden, inherited};
 pub use row::{rows, Row};
+
+/// Numbers by name.
+pub(crate) type Figures = Vec<(&'static str, f64)>;
+
+/// What a kind is, for `ncclscope explain`.
+pub(crate) fn about(kind: Kind) -> &'static str {
+    match kind {
+        Kind::DeadRank => dead_rank::ABOUT,
+        Kind::Standstill => standstill::ABOUT,
+        Kind::LateRank => late_rank::ABOUT,
+        Kind::Stall => stall::ABOUT,
+        Kind::SlowNetwork => slow_network::ABOUT,
+        Kind::BelowCeiling => below_ceiling::ABOUT,
+        Kind::DifferingOperations => differing_operations::ABOUT,
+        Kind::ClockStep => clock_step::ABOUT,
+        Kind::NcclMemory => nccl_memory::ABOUT,
+        Kind::MissingNvlink => topology::MISSING_NVLINK,
+        Kind::FarNetworkCard => topology::FAR_NETWORK_CARD,
+        Kind::FarCpus => topology::FAR_CPUS,
+    }
+}
 
 /// The claim.
 pub fn sentence(of: &Finding) -> String {
@@ -83,6 +104,40 @@ pub fn evidence(of: &Finding) -> String {
             ..
         } => nccl_memory::evidence(*init_bytes, *largest_bytes),
         Evidence::Topology { .. } => topology::EVIDENCE.to_owned(),
+    }
+}
+
+/// What it rests on, as numbers by name.
+fn figures(of: &Finding) -> Figures {
+    match &of.evidence {
+        Evidence::Death { death, more } => dead_rank::figures(death, *more),
+        Evidence::Standstill(found) => standstill::figures(found),
+        Evidence::Late(late) => late_rank::figures(late),
+        Evidence::Unequal(by) => account::figures(by),
+        Evidence::Stalls(stalls) => stall::figures(stalls),
+        Evidence::Link(link) => slow_network::figures(link),
+        Evidence::BelowCeiling(below) => below_ceiling::figures(below),
+        Evidence::Differing { first, more, .. } => differing_operations::figures(first, *more),
+        Evidence::DifferingSettings(operations) => vec![("operations", *operations as f64)],
+        Evidence::Clocks {
+            least_us,
+            between_s,
+            more,
+            frequency_error_ppm,
+        } => clock_step::figures(*least_us, *between_s, *more, *frequency_error_ppm),
+        Evidence::Memory {
+            gpu_bytes,
+            total_bytes,
+            communicators,
+            init_bytes,
+            largest_bytes,
+        } => nccl_memory::figures(
+            (*gpu_bytes, *total_bytes),
+            *communicators,
+            *init_bytes,
+            *largest_bytes,
+        ),
+        Evidence::Topology { more, .. } => vec![("more", *more as f64)],
     }
 }
 

@@ -12,7 +12,7 @@ use crate::escape::{embedded_json, escaped, hash, marked};
 use crate::layout::short_ids;
 use crate::picture::Picture;
 use crate::view::{embedded, View};
-use analyze::words::{self, Word};
+use crate::words::{self, Word};
 use analyze::Report;
 use columns::SETTING;
 use serde_json::{json, Value};
@@ -276,7 +276,7 @@ impl<'a> Page<'a> {
             .report
             .settings
             .iter()
-            .map(|s| s.summary.clone())
+            .map(crate::settings::summary)
             .collect();
         self.list(&lines);
         self.table_of("settings", "Settings", &[SETTING], "");

@@ -1,12 +1,11 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
 use crate::recommendations::{self, RecommendationRow};
-use crate::{clocks, findings, notes, verdict};
+use crate::{clocks, completeness, critical_path, findings, notes, settings, verdict};
 use analyze::job::ProblemRow;
 use analyze::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::borrow::Cow;
 use std::io::Write;
 
 /// The JSON Schema of a report.
@@ -19,7 +18,7 @@ pub struct ReportJson<'a> {
     /// What matters most, in one sentence.
     verdict: String,
     #[serde(flatten)]
-    report: Cow<'a, Report>,
+    report: Report,
     /// How the hosts' clocks stand to each other; null for one host. docs/concepts/clocks.md says what the
     /// words mean.
     clocks: Option<clocks::Row<'a>>,
@@ -37,18 +36,24 @@ pub struct ReportJson<'a> {
     next: String,
 }
 
-/// The report with the sentences that its timeline has for deaths.
-fn with_words(report: &Report) -> Cow<'_, Report> {
-    let mut report = Cow::Borrowed(report);
-    let timeline = report.timeline.as_ref();
-    if timeline.is_some_and(|timeline| !timeline.marks.is_empty()) {
-        let all = report.to_mut();
-        let marks = all.timeline.iter_mut().flat_map(|of| &mut of.marks);
-        for (mark, death) in marks.zip(&all.deaths) {
-            mark.text = findings::died(death);
-        }
+/// The report with the sentences inside of it: what to do about calls that are not here, which settings took
+/// effect, what the critical path rests on, and how ranks died.
+fn with_words(report: &Report) -> Report {
+    let mut all = report.clone();
+    let remedies = completeness::remedies(&report.completeness).into_iter();
+    let remedies = remedies.map(|(cause, text)| (cause.to_owned(), text.to_owned()));
+    all.completeness.remedies = remedies.collect();
+    for row in &mut all.settings {
+        (row.why, row.summary) = (settings::why(row), settings::summary(row));
     }
-    report
+    if let Some(path) = &mut all.critical_path {
+        path.basis = critical_path::BASIS;
+    }
+    let marks = all.timeline.iter_mut().flat_map(|of| &mut of.marks);
+    for (mark, death) in marks.zip(&report.deaths) {
+        mark.text = findings::died(death);
+    }
+    all
 }
 
 fn whole(report: &Report) -> ReportJson<'_> {

@@ -8,10 +8,10 @@
 //! number of rows.
 
 use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table, FEW_RANKS, ROWS};
-use crate::{findings, verdict};
+use crate::words::{self, Word};
+use crate::{findings, settings, verdict};
 use analyze::ranks::{Outlier, RankRow, Ranks};
 use analyze::spelling::{size, time};
-use analyze::words::{self, Word};
 use analyze::Report;
 use completeness::completeness;
 pub(crate) use completeness::counts;
@@ -54,7 +54,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     let mut page = Page::new(options.look, options.all);
     answer(report, &mut page);
     job(report, &mut page)?;
-    let settings: Vec<String> = report.settings.iter().map(|s| s.summary.clone()).collect();
+    let settings: Vec<String> = report.settings.iter().map(settings::summary).collect();
     list("Settings", &settings, &mut page);
     crate::startup::section(&report.startup, &mut page);
     crate::topo::section(&report.topologies, &mut page);

@@ -1,10 +1,12 @@
 //! What a tuning experiment found, as text and JSON.
 
 use crate::layout::{plural, Look, Page, Style, Table};
-use analyze::spelling::{percent, time, word};
+use crate::settings;
+use analyze::spelling::{percent, sizes_apart, time, word};
 use analyze::tune::blocks::ArmBlocks;
 use analyze::tune::{
-    Against, AskedSetting, Ranked, Ranking, Standing, Used, DEFAULT, LEAST_ROUNDS,
+    Against, AskedSetting, OtherWork, Ranked, Ranking, Standing, Unused, Used, DEFAULT,
+    LEAST_ROUNDS,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -61,7 +63,7 @@ pub struct Setting {
     /// Why it is not judged; null if it is.
     pub left_out: Option<String>,
     /// What became of its variables, the worst of its runs.
-    pub asked: Vec<AskedSetting>,
+    pub asked: Vec<AskedRow>,
     /// Its blocks in the process that was judged; null of runs.
     pub blocks: Option<ArmBlocks>,
     /// The times that are compared, µs.
@@ -76,6 +78,38 @@ pub struct Setting {
     /// Its times, and how it stands to the default.
     #[serde(flatten)]
     pub ranked: Ranked,
+}
+
+/// A variable that was asked for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AskedSetting")]
+pub struct AskedRow {
+    /// `NCCL_ALGO` and the like.
+    pub variable: String,
+    /// yes: all calls that it says something about used it; `not_told`: NCCL does not tell, as of most
+    /// variables; partly: some calls used it; no: none did, or the processes do not have it.
+    pub used: Used,
+    /// The same in a sentence; empty if there is nothing to say.
+    pub sentence: String,
+}
+
+impl AskedRow {
+    /// The row of a variable.
+    pub fn of(asked: &AskedSetting) -> AskedRow {
+        let name = &asked.variable;
+        AskedRow {
+            variable: name.clone(),
+            used: asked.used,
+            sentence: match &asked.why {
+                Unused::Set(other) => format!("The program set {name}={other} itself."),
+                Unused::NotThere => format!("{name} did not reach the program."),
+                Unused::By(rows) => {
+                    let sentences: Vec<String> = rows.iter().map(settings::summary).collect();
+                    sentences.join(" ")
+                }
+            },
+        }
+    }
 }
 
 /// One run.
@@ -187,6 +221,25 @@ pub(crate) fn change(of: Against) -> String {
         signed(of.low),
         signed(of.high)
     )
+}
+
+/// What a run did that the runs of the default did not, in a sentence.
+pub fn other_work(of: &OtherWork) -> String {
+    match of {
+        OtherWork::Nothing(default) => {
+            format!("It made no NCCL call, and the default {default}.")
+        }
+        OtherWork::Calls(own, default) => {
+            format!("It did other work: {own} NCCL calls, and the default {default}.")
+        }
+        OtherWork::Function(function, own, default) => {
+            format!("It did other work: {own} calls of {function}, and the default {default}.")
+        }
+        OtherWork::Bytes(own, default) => {
+            let (own, default) = sizes_apart(*own, *default);
+            format!("It did other work: calls of {own} in all, and the default of {default}.")
+        }
+    }
 }
 
 /// Writes it as JSON.
@@ -302,4 +355,21 @@ pub(crate) fn reasons(setting: &Setting) -> Vec<&str> {
     let why = setting.left_out.iter().map(String::as_str);
     why.chain(told.map(|asked| asked.sentence.as_str()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_work_is_said_with_what_the_default_did() {
+        assert_eq!(
+            other_work(&OtherWork::Nothing(48)),
+            "It made no NCCL call, and the default 48."
+        );
+        assert_eq!(
+            other_work(&OtherWork::Bytes(48 << 20, 96 << 20)),
+            "It did other work: calls of 48 MiB in all, and the default of 96 MiB."
+        );
+    }
 }

@@ -29,7 +29,9 @@ use serde::Serialize;
 pub use graphs::{graphs, GraphChoice};
 pub use pcie::{PcieLink, SLOW_PCIE};
 pub use remarkable::facts;
-pub use remarks::{far_cards, remarks, Remark, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK, NO_P2P};
+pub use remarks::{
+    apart, far_cards, remarks, Remark, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK, NO_P2P,
+};
 pub use unreadable::Unreadable;
 
 /// GPUs and network cards of a host, and the links between them.

@@ -1401,7 +1401,7 @@ class CriticalPath(Record):
     _parts = {"rows": PathRow, "step": PathStep}
     __slots__ = ()
     basis: str
-    """``BASIS``."""
+    """What the path rests on."""
     rank: int | None
     """The rank at whose last call a step ends."""
     steps: int

@@ -11,7 +11,6 @@ use super::Run;
 use crate::environment::{self, Change, FactKind};
 use crate::findings::Finding;
 use crate::interval::of_runs;
-use crate::spelling::time;
 use crate::summary::{exposed_shares, waiting_share};
 use crate::Report;
 use schemars::JsonSchema;
@@ -314,8 +313,37 @@ pub struct Variants {
     /// For each figure, the number of the variant that is better than every other beyond its interval; null
     /// where intervals overlap or there are none.
     pub best: Vec<(&'static str, Option<usize>)>,
-    /// What it says, in one sentence.
-    pub summary: String,
+    /// Which of them is the fastest.
+    pub fastest: Fastest,
+}
+
+/// Which of several variants is the fastest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fastest {
+    /// By which figure: `step_us`, or `wall_us` if the steps of some are not known.
+    pub figure: &'static str,
+    /// Which, by their numbers.
+    pub which: WhichIsFastest,
+}
+
+/// Which variant is the fastest, by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhichIsFastest {
+    /// There is only one.
+    OneVariant,
+    /// This one, beyond noise.
+    Sure(usize),
+    /// This one, but some ran once, so it may be chance. `None` if the figure is known of none.
+    Unrepeated(Option<usize>),
+    /// No one is faster than another beyond noise.
+    Open,
+    /// The first ones differ by no more than noise, and the others are slower beyond that; fastest first.
+    Several {
+        /// Those that may be the fastest.
+        equal: Vec<usize>,
+        /// The others.
+        slower: Vec<usize>,
+    },
 }
 
 /// Sets `runs` side by side; repeats of one variant are one column, in whatever order they come.
@@ -338,7 +366,7 @@ pub fn side_by_side(runs: &[Run]) -> Variants {
         .collect();
     Variants {
         schema: SCHEMA,
-        summary: summary(&variants, &best),
+        fastest: fastest(&variants, &best),
         variants,
         best,
     }
@@ -432,92 +460,45 @@ fn best(variants: &[Variant], figure: &str) -> Option<usize> {
     })
 }
 
-fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> String {
-    if variants.len() < 2 {
-        return "All of these are runs of one variant, as far as command, software and settings tell. If \
-                something else differs, such as the code, name each run's variant: \
-                `ncclscope diff old=DIR new=DIR old=DIR new=DIR`."
-            .to_owned();
-    }
-    let figure = if variants.iter().all(|v| v.mean.step_us.is_some()) {
-        "step_us"
-    } else {
-        "wall_us"
-    };
-    let what = if figure == "step_us" { "step" } else { "run" };
-    let first = best
+fn fastest(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> Fastest {
+    let of_step = variants.iter().all(|v| v.mean.step_us.is_some());
+    let figure = if of_step { "step_us" } else { "wall_us" };
+    let which = if variants.len() < 2 {
+        WhichIsFastest::OneVariant
+    } else if let Some(index) = best
         .iter()
-        .find(|(name, best)| *name == figure && best.is_some());
-    let mean = |variant: &Variant| variant.mean.get(figure).map_or("unknown".to_owned(), time);
-    match first.and_then(|(_, best)| variants.get((*best)?)) {
-        Some(best) => match variants {
-            [a, b] => {
-                let other = if best.name == a.name { b } else { a };
-                format!(
-                    "{} has the shorter {what}: {} against {} of {}, beyond the noise of {} runs.",
-                    best.name,
-                    mean(best),
-                    mean(other),
-                    other.name,
-                    a.captures.len() + b.captures.len()
-                )
-            }
-            _ => format!(
-                "{} has the shortest {what}: {}, and its interval lies apart from every other's.",
-                best.name,
-                mean(best)
-            ),
-        },
-        None if variants.iter().any(|v| v.captures.len() < 2) => {
-            let known = variants
-                .iter()
-                .filter_map(|v| Some((v, v.mean.get(figure)?)));
-            let shortest = known.min_by(|(_, a), (_, b)| a.total_cmp(b));
-            let shortest = shortest.map_or(String::new(), |(variant, _)| {
-                format!(
-                    "{} has the shortest {what}, {}. ",
-                    variant.name,
-                    mean(variant)
-                )
-            });
-            format!(
-                "{shortest}Whether that is chance is not known, because some variants ran once: repeat each."
-            )
-        }
-        None => leaders(variants, figure, what),
-    }
+        .find_map(|(name, best)| best.filter(|_| *name == figure))
+    {
+        WhichIsFastest::Sure(index)
+    } else if variants.iter().any(|v| v.captures.len() < 2) {
+        let known = variants.iter().enumerate();
+        let known = known.filter_map(|(index, v)| Some((index, v.mean.get(figure)?)));
+        let shortest = known.min_by(|(_, a), (_, b)| a.total_cmp(b));
+        WhichIsFastest::Unrepeated(shortest.map(|(index, _)| index))
+    } else {
+        leaders(variants, figure).unwrap_or(WhichIsFastest::Open)
+    };
+    Fastest { figure, which }
 }
 
-/// Of variants of which none is best: those that may be, and that the others are slower beyond noise.
-fn leaders(variants: &[Variant], figure: &str, what: &str) -> String {
-    let none = format!("No variant has a shorter {what} than another beyond noise.");
-    let known = variants.iter().map(|variant| {
+/// Of variants of which none is best: those that may be, and those that are slower beyond noise; `None` if
+/// there are none of these.
+fn leaders(variants: &[Variant], figure: &str) -> Option<WhichIsFastest> {
+    let known = variants.iter().enumerate().map(|(index, variant)| {
         let ends = (variant.low.get(figure)?, variant.high.get(figure)?);
-        Some((variant, variant.mean.get(figure)?, ends))
+        Some((index, variant.mean.get(figure)?, ends))
     });
-    let Some(mut known) = known.collect::<Option<Vec<_>>>() else {
-        return none;
-    };
+    let mut known = known.collect::<Option<Vec<_>>>()?;
     known.sort_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
-    let first_high = known[0].2 .1;
+    let (_, _, (_, first_high)) = *known.first()?;
     let (equal, slower): (Vec<_>, Vec<_>) =
         (known.iter()).partition(|(_, _, (low, _))| *low <= first_high);
-    if slower.is_empty() {
-        return none;
-    }
-    let named = |of: &[&(&Variant, f64, _)]| {
-        let each = of
-            .iter()
-            .map(|(variant, mean, _)| format!("{} ({})", variant.name, time(*mean)));
-        crate::job::listed(&each.collect::<Vec<_>>())
-    };
-    format!(
-        "{} have the shortest {what}, and differ by no more than noise. Beyond noise, {} {} longer than {}.",
-        named(&equal),
-        named(&slower),
-        if slower.len() == 1 { "takes" } else { "take" },
-        known[0].0.name,
-    )
+    let numbers =
+        |of: Vec<&(usize, f64, (f64, f64))>| of.iter().map(|(index, ..)| *index).collect();
+    (!slower.is_empty()).then(|| WhichIsFastest::Several {
+        equal: numbers(equal),
+        slower: numbers(slower),
+    })
 }
 
 #[cfg(test)]
@@ -541,18 +522,17 @@ mod tests {
     }
 
     #[test]
-    fn two_equal_winners_are_named_before_the_slower_ones() {
+    fn two_equal_winners_stand_before_the_slower_ones() {
         let variants = [
             variant("default", 18_700.0, 128.0),
             variant("a", 10_900.0, 62.0),
             variant("b", 50_000.0, 289.0),
             variant("c", 10_940.0, 82.0),
         ];
-        let said = summary(&variants, &[("step_us", best(&variants, "step_us"))]);
-        let expected =
-            "a (10.9 ms) and c (10.9 ms) have the shortest step, and differ by no more than \
-                        noise. Beyond noise, default (18.7 ms) and b (50.0 ms) take longer than a.";
-        assert_eq!(said, expected);
+        let found = fastest(&variants, &[("step_us", best(&variants, "step_us"))]);
+        let (equal, slower) = (vec![1, 3], vec![0, 2]);
+        assert_eq!(found.which, WhichIsFastest::Several { equal, slower });
+        assert_eq!(found.figure, "step_us");
     }
 
     #[test]
@@ -562,10 +542,7 @@ mod tests {
             variant("b", 110.0, 20.0),
             variant("c", 115.0, 20.0),
         ];
-        let said = summary(&variants, &[("step_us", None)]);
-        assert_eq!(
-            said,
-            "No variant has a shorter step than another beyond noise."
-        );
+        let found = fastest(&variants, &[("step_us", None)]);
+        assert_eq!(found.which, WhichIsFastest::Open);
     }
 }

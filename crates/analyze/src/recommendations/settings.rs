@@ -92,7 +92,7 @@ fn overridden(report: &Report) -> Vec<Recommendation> {
         let environment = &report.job.environment;
         let has_tuner = environment.contains_key("NCCL_TUNER_PLUGIN")
             || environment.contains_key("NCCL_TUNER_CONFIG_FILE");
-        let by = if rows.iter().all(|s| s.why.is_some()) {
+        let by = if rows.iter().all(|s| !s.only.is_empty()) {
             OverriddenBy::Property
         } else if has_tuner {
             OverriddenBy::Tuner

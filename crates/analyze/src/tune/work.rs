@@ -6,7 +6,6 @@
 //! Rule: what the default's runs differ in, a run may differ in by as much again. Most programs do the same
 //! work in every run, so their runs must be equal.
 
-use crate::spelling::sizes_apart;
 use crate::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +21,19 @@ pub struct Work {
     /// Calls by function, of those that were recorded.
     #[serde(skip)]
     pub functions: BTreeMap<String, u64>,
+}
+
+/// What a run did that the default's runs did not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OtherWork {
+    /// It made no call, and the default so many.
+    Nothing(u64),
+    /// So many calls, and those of the default.
+    Calls(u64, u64),
+    /// So many calls of this function, and those of the default.
+    Function(String, u64, u64),
+    /// Calls of so many bytes in all, and those of the default.
+    Bytes(u64, u64),
 }
 
 impl Work {
@@ -45,9 +57,9 @@ impl Work {
         }
     }
 
-    /// How this differs from what the default's runs did, as a sentence; `None` if it does not, or if nothing
-    /// is known of them.
-    pub fn differs(&self, default: &[Work]) -> Option<String> {
+    /// How this differs from what the default's runs did; `None` if it does not, or if nothing is known of
+    /// them.
+    pub fn differs(&self, default: &[Work]) -> Option<OtherWork> {
         let calls = default.iter().map(|work| work.calls);
         let (calls, most) = (calls.clone().min()?, calls.max()?);
         let known: Option<Vec<u64>> = default.iter().map(|work| work.bytes).collect();
@@ -55,26 +67,20 @@ impl Work {
         let bytes = known.iter().min().zip(known.iter().max()).zip(self.bytes);
         let other_bytes = bytes.filter(|((least, most), own)| !alike(**least, **most, *own));
         if self.calls == 0 && calls > 0 {
-            return Some(format!("It made no NCCL call, and the default {calls}."));
+            return Some(OtherWork::Nothing(calls));
         }
         if !alike(calls, most, self.calls) {
-            let own = self.calls;
-            return Some(format!(
-                "It did other work: {own} NCCL calls, and the default {calls}."
-            ));
+            return Some(OtherWork::Calls(self.calls, calls));
         }
-        if let Some(said) = self.other_function(default) {
-            return Some(said);
+        if let Some(other) = self.other_function(default) {
+            return Some(other);
         }
         let ((least, _), own) = other_bytes?;
-        let (own, least) = sizes_apart(own, *least);
-        Some(format!(
-            "It did other work: calls of {own} in all, and the default of {least}."
-        ))
+        Some(OtherWork::Bytes(own, *least))
     }
 
-    /// A function of which this made other calls than the default's runs, as a sentence.
-    fn other_function(&self, default: &[Work]) -> Option<String> {
+    /// A function of which this made other calls than the default's runs.
+    fn other_function(&self, default: &[Work]) -> Option<OtherWork> {
         if self.functions.is_empty() || default.iter().any(|work| work.functions.is_empty()) {
             return None;
         }
@@ -83,12 +89,8 @@ impl Work {
         all.into_iter().find_map(|function| {
             let of = |work: &Work| work.functions.get(function).copied().unwrap_or(0);
             let (least, most) = (default.iter().map(of).min()?, default.iter().map(of).max()?);
-            (!alike(least, most, of(self))).then(|| {
-                format!(
-                    "It did other work: {} calls of {function}, and the default {most}.",
-                    of(self)
-                )
-            })
+            let own = of(self);
+            (!alike(least, most, own)).then(|| OtherWork::Function(function.clone(), own, most))
         })
     }
 }
@@ -114,19 +116,13 @@ mod tests {
     #[test]
     fn a_run_that_did_less_is_told() {
         let default = [work(48, 96 << 20), work(48, 96 << 20)];
-        let said = |of: Work| of.differs(&default).unwrap_or_default();
-        assert_eq!(said(work(48, 96 << 20)), "");
+        let other = |of: Work| of.differs(&default);
+        assert_eq!(other(work(48, 96 << 20)), None);
+        assert_eq!(other(work(0, 0)), Some(OtherWork::Nothing(48)));
+        assert_eq!(other(work(24, 48 << 20)), Some(OtherWork::Calls(24, 48)));
         assert_eq!(
-            said(work(0, 0)),
-            "It made no NCCL call, and the default 48."
-        );
-        assert_eq!(
-            said(work(24, 48 << 20)),
-            "It did other work: 24 NCCL calls, and the default 48."
-        );
-        assert_eq!(
-            said(work(48, 48 << 20)),
-            "It did other work: calls of 48 MiB in all, and the default of 96 MiB."
+            other(work(48, 48 << 20)),
+            Some(OtherWork::Bytes(48 << 20, 96 << 20))
         );
         // Lost calls say nothing of bytes.
         let lost = Work {
@@ -147,8 +143,8 @@ mod tests {
         let default = [of("AllReduce"), of("AllReduce")];
         assert_eq!(of("AllReduce").differs(&default), None);
         assert_eq!(
-            of("ReduceScatter").differs(&default).unwrap_or_default(),
-            "It did other work: 0 calls of AllReduce, and the default 48."
+            of("ReduceScatter").differs(&default),
+            Some(OtherWork::Function("AllReduce".to_owned(), 0, 48))
         );
         assert_eq!(work(48, 96 << 20).differs(&default), None);
     }

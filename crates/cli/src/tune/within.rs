@@ -86,7 +86,7 @@ impl Wish {
                 .function
                 .as_ref()
                 .is_none_or(|only| only == **function);
-            let can = analyze::words::algorithms_of(function).contains(&algorithm);
+            let can = analyze::algorithms::algorithms_of(function).contains(&algorithm);
             named && can && called.iter().any(|called| called == **function)
         };
         let line = |function: &&str| {

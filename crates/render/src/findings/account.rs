@@ -1,6 +1,7 @@
 //! What the account of the steps says, in words.
 
 use super::words::{costs, interval, rank, who};
+use super::Figures;
 use analyze::account::{Account, Open, LEAST_HALF, MATTERS};
 use analyze::findings::{Cause, Finding, InSteps, Loss, Unequal};
 use analyze::spelling::{percent, plural, time, times};
@@ -184,4 +185,38 @@ pub(super) fn basis(of: &InSteps, loss: &Loss, cause: Option<Cause>) -> String {
         percent(of.timed),
         why(of, cause),
     )
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(by: &Unequal) -> Figures {
+    vec![
+        ("ranks", by.ranks as f64),
+        ("steps", by.steps as f64),
+        ("steps_us", by.wall_us),
+        ("in_turns", f64::from(u8::from(by.in_turns))),
+    ]
+}
+
+/// What the account of the steps says about a rank, in numbers.
+pub(super) fn in_steps(of: &InSteps) -> Figures {
+    let mut all = vec![
+        ("steps", of.steps as f64),
+        ("steps_us", of.wall_us),
+        ("stalls", of.stalls as f64),
+        ("stalls_us", of.stalls_us),
+        ("slowing_us", of.slowing_us),
+        ("own_still_share", of.still.0),
+        ("others_still_share", of.still.1),
+        ("timed_share", of.timed),
+    ];
+    let why = [
+        ("launched_share", of.launched_share),
+        ("host_longer_us", of.host_longer_us),
+        ("hosts_need_us", of.hosts_need_us),
+    ];
+    all.extend(
+        why.into_iter()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    all
 }

@@ -1,9 +1,15 @@
 //! That calls reach far less than is possible.
 
 use super::words::{costs, interval};
+use super::Figures;
 use analyze::efficiency::{CeilingSource, ShareOfCeiling};
 use analyze::findings::{BelowCeiling, Candidate, Finding};
 use analyze::spelling::{percent, plural, size, three, time};
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "calls of one kind reach far less than a benchmark of this machine, NCCL's own estimate or the links, \
+    beyond the error of that, and GPUs stand still for them.";
 
 /// The calls.
 pub(super) fn subject(of: &Finding, below: &BelowCeiling) -> String {
@@ -139,4 +145,22 @@ fn candidate(of: &Candidate) -> String {
             )
         }
     }
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(of: &BelowCeiling) -> Figures {
+    let mut all = vec![
+        ("operations", of.operations),
+        ("compared", of.compared as f64),
+        ("time_us", of.time_us),
+        ("ceiling_us", of.ceiling_us),
+        ("busbw_gb_per_s", of.busbw_gb_per_s),
+        ("ceiling_gb_per_s", of.ceiling.ceiling_gb_per_s),
+        ("share", of.ceiling.share),
+        ("transfer_us", of.transfer_us),
+        ("at_most_us", of.at_most_us),
+        ("more", of.more as f64),
+    ];
+    all.extend(of.exposed_us.map(|us| ("exposed_us", us)));
+    all
 }

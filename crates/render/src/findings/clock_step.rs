@@ -1,7 +1,12 @@
 //! That the clocks of two hosts moved against each other.
 
+use super::Figures;
 use analyze::findings::Finding;
 use analyze::spelling::time;
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "the clocks of two hosts moved against each other while the job ran: one was set or corrected.";
 
 /// The claim.
 pub(super) fn sentence(of: &Finding, least_us: f64, (from_s, until_s): (f64, f64)) -> String {
@@ -25,4 +30,20 @@ pub(super) fn evidence(more: usize, frequency_error_ppm: f64) -> String {
         "No offset of the clocks fits all operations of that time, if they run apart by \
          {frequency_error_ppm:.0} ppm at most{more}. Times before and after are kept apart."
     )
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(
+    least_us: f64,
+    (from_s, until_s): (f64, f64),
+    more: usize,
+    frequency_error_ppm: f64,
+) -> Figures {
+    vec![
+        ("least_us", least_us),
+        ("from_s", from_s),
+        ("until_s", until_s),
+        ("more", more as f64),
+        ("frequency_error_ppm", frequency_error_ppm),
+    ]
 }

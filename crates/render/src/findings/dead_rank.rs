@@ -1,10 +1,15 @@
 //! That a rank died or left while others went on.
 
+use super::Figures;
 use crate::behind;
 use crate::hang::UNSEEN_END;
 use analyze::deaths::Death;
 use analyze::findings::{Evidence, Finding};
 use analyze::spelling::{ranges, size, time};
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "a rank whose recording has no end and stops before the others': it died, and they wait for it.";
 
 /// Who died, when and after which call, and who is left.
 pub fn died(of: &Death) -> String {
@@ -89,4 +94,14 @@ pub(super) fn advice(of: &Finding) -> String {
         "Look at how pid {pid} on {host} ended: in its own log, and in `dmesg` there (out of memory, Xid). \
          `ncclscope hang` shows how far each rank came."
     )
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(death: &Death, more: usize) -> Figures {
+    vec![
+        ("before_others_us", death.before_others_ns as f64 / 1e3),
+        ("calls", death.calls as f64),
+        ("most_calls", death.most_calls as f64),
+        ("more", more as f64),
+    ]
 }

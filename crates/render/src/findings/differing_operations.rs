@@ -1,9 +1,15 @@
 //! That ranks made different calls at the same place.
 
 use super::words::lower;
+use super::Figures;
 use analyze::findings::{Finding, RankId};
 use analyze::mismatch::{CallPlace, Differing, Made};
 use analyze::spelling::{datatype, size, sizes_apart, time};
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "ranks that make different calls at the same place: another function, size, datatype or root. What \
+    such calls do is not defined, and they may hang.";
 
 /// What [`settings`] rests on.
 pub(super) const SETTINGS: &str = "These are calls with the same number on the same communicator.";
@@ -109,4 +115,9 @@ pub(super) fn evidence(of: &Differing, more: usize, stood_still_ns: Option<i64>)
         format!(" Ranks waited in the last {waited} of the recording.")
     });
     format!("{places}{also}.{waited}")
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(first: &Differing, more: usize) -> Figures {
+    vec![("places", first.places as f64), ("more", more as f64)]
 }

@@ -1,11 +1,16 @@
 //! That the others wait for a rank, as a habit.
 
 use super::words::{arrived_last, costs, estimate, interval, rank_of, who};
-use super::{account, busy_gpu};
+use super::{account, busy_gpu, Figures};
 use analyze::arrivals::{inherited as all_inherited, Arrivals, InheritedFrom, BASIS};
 use analyze::findings::{Cause, ClockProof, Finding, Late, LateByArrivals, Loss};
 use analyze::spelling::{capital, percent, time, times};
 use analyze::Report;
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "a rank that the others wait for: it comes late more than chance gives, and the run loses 1 % or more \
+    by it. Its host launches late, or its GPU is busy with other work.";
 
 /// Communicators that are named of a rank.
 const MOST_NAMED: usize = 2;
@@ -230,4 +235,37 @@ pub(crate) fn hidden(report: &Report) -> Vec<String> {
         )
     };
     ranks.into_iter().map(say).collect()
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(late: &Late) -> Figures {
+    let mut all = vec![
+        ("last", late.last as f64),
+        ("operations", late.operations as f64),
+    ];
+    all.extend(late.with_other.map(|(_, us)| ("with_other_us", us)));
+    all.extend(late.steps.iter().flat_map(account::in_steps));
+    if let Some(proved) = late.clocks.proved {
+        all.push(("last_over_hosts", late.clocks.operations as f64));
+        all.push(("last_proved", proved as f64));
+    }
+    if let Some(by) = &late.arrivals {
+        all.push(("held_up_us", by.held_up_us));
+        all.push(("waited_rank_us", by.waited_rank_us));
+        all.extend(by.sampled.map(|share| ("sampled_share", share)));
+    }
+    if let Some(of) = &late.busy_gpu {
+        all.push(("more_kernels_share", of.share.0));
+        all.push(("longer_kernels_share", of.share.1));
+        if let Some(kernel) = &of.kernel {
+            all.push(("kernel_per_s", kernel.per_s.0));
+            all.push(("kernel_per_s_on_others", kernel.per_s.1));
+        }
+        all.extend(of.pace.map(|pace| ("kernels_take_times", pace)));
+        if let Some((own, others)) = of.sm_mhz {
+            all.push(("sm_mhz", own));
+            all.push(("sm_mhz_of_others", others));
+        }
+    }
+    all
 }

@@ -1,8 +1,8 @@
 //! Findings and recommendations as JSON and tables have them: words for people, and facts for programs.
 
-use super::{advice, evidence, sentence};
+use super::{advice, evidence, figures, sentence, Figures};
 use analyze::findings::{
-    Advice, BusierBy, CandidateName, Cause, Evidence, Finding, InSteps, Kind, Late, Method, Way,
+    Advice, BusierBy, CandidateName, Cause, Evidence, Finding, Kind, Method, Way,
 };
 use analyze::nodes::Throttle;
 use analyze::Report;
@@ -81,7 +81,7 @@ pub struct Row {
     /// What it rests on, in numbers by name. The unit is in the name.
     #[serde(serialize_with = "as_object")]
     #[schemars(with = "BTreeMap<String, f64>")]
-    pub figures: Vec<(&'static str, f64)>,
+    pub figures: Figures,
     /// What to do, by name; `advice` has it in words.
     pub action: Advice,
     /// The same in words.
@@ -162,157 +162,6 @@ fn candidates(of: &Finding) -> Vec<CandidateName> {
         }
     }
     names
-}
-
-/// What a finding rests on, as numbers by name.
-fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
-    let n = |n: u64| n as f64;
-    match &of.evidence {
-        Evidence::Death { death, more } => vec![
-            ("before_others_us", death.before_others_ns as f64 / 1e3),
-            ("calls", n(death.calls)),
-            ("most_calls", n(death.most_calls)),
-            ("more", *more as f64),
-        ],
-        Evidence::Standstill(of) => {
-            let call = of.call.map(|call| ("call", n(call)));
-            let all = [
-                ("waited_us", of.for_ns as f64 / 1e3),
-                ("waiting", of.waiting.len() as f64),
-                ("missing", of.missing.len() as f64),
-            ];
-            all.into_iter().chain(call).collect()
-        }
-        Evidence::Late(late) => late_figures(late),
-        Evidence::Unequal(by) => vec![
-            ("ranks", n(by.ranks)),
-            ("steps", n(by.steps)),
-            ("steps_us", by.wall_us),
-            ("in_turns", f64::from(u8::from(by.in_turns))),
-        ],
-        Evidence::Stalls(of) => {
-            let mut all = vec![
-                ("last", n(of.operations)),
-                ("operations", n(of.of_all)),
-                ("times", n(of.times)),
-                ("held_up_us", of.held_up_us),
-                ("longest_us", of.longest_us),
-                ("usual_us", of.usual_us),
-            ];
-            all.extend(of.steps.iter().flat_map(in_steps));
-            all
-        }
-        Evidence::Link(of) => vec![
-            ("operations", n(of.operations)),
-            ("transfer_us", of.transfer_us),
-            ("held_us", of.held_us),
-            ("others_us", of.others_us),
-        ],
-        Evidence::BelowCeiling(of) => {
-            let mut all = vec![
-                ("operations", of.operations),
-                ("compared", n(of.compared)),
-                ("time_us", of.time_us),
-                ("ceiling_us", of.ceiling_us),
-                ("busbw_gb_per_s", of.busbw_gb_per_s),
-                ("ceiling_gb_per_s", of.ceiling.ceiling_gb_per_s),
-                ("share", of.ceiling.share),
-                ("transfer_us", of.transfer_us),
-                ("at_most_us", of.at_most_us),
-                ("more", of.more as f64),
-            ];
-            all.extend(of.exposed_us.map(|us| ("exposed_us", us)));
-            all
-        }
-        Evidence::Differing { first, more, .. } => {
-            vec![("places", n(first.places)), ("more", *more as f64)]
-        }
-        Evidence::DifferingSettings(operations) => vec![("operations", n(*operations))],
-        Evidence::Clocks {
-            least_us,
-            between_s: (from_s, until_s),
-            more,
-            frequency_error_ppm,
-        } => vec![
-            ("least_us", *least_us),
-            ("from_s", *from_s),
-            ("until_s", *until_s),
-            ("more", *more as f64),
-            ("frequency_error_ppm", *frequency_error_ppm),
-        ],
-        Evidence::Memory {
-            gpu_bytes,
-            total_bytes,
-            communicators,
-            init_bytes,
-            largest_bytes,
-        } => {
-            let mut all = vec![
-                ("gpu_bytes", n(*gpu_bytes)),
-                ("total_bytes", n(*total_bytes)),
-                ("communicators", f64::from(*communicators)),
-                ("largest_bytes", n(*largest_bytes)),
-            ];
-            all.extend(init_bytes.map(|bytes| ("init_bytes", n(bytes))));
-            all
-        }
-        Evidence::Topology { more, .. } => vec![("more", *more as f64)],
-    }
-}
-
-fn in_steps(of: &InSteps) -> Vec<(&'static str, f64)> {
-    let mut all = vec![
-        ("steps", of.steps as f64),
-        ("steps_us", of.wall_us),
-        ("stalls", of.stalls as f64),
-        ("stalls_us", of.stalls_us),
-        ("slowing_us", of.slowing_us),
-        ("own_still_share", of.still.0),
-        ("others_still_share", of.still.1),
-        ("timed_share", of.timed),
-    ];
-    let why = [
-        ("launched_share", of.launched_share),
-        ("host_longer_us", of.host_longer_us),
-        ("hosts_need_us", of.hosts_need_us),
-    ];
-    all.extend(
-        why.into_iter()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    all
-}
-
-fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
-    let mut all = vec![
-        ("last", late.last as f64),
-        ("operations", late.operations as f64),
-    ];
-    all.extend(late.with_other.map(|(_, us)| ("with_other_us", us)));
-    all.extend(late.steps.iter().flat_map(in_steps));
-    if let Some(proved) = late.clocks.proved {
-        all.push(("last_over_hosts", late.clocks.operations as f64));
-        all.push(("last_proved", proved as f64));
-    }
-    if let Some(by) = &late.arrivals {
-        all.push(("held_up_us", by.held_up_us));
-        all.push(("waited_rank_us", by.waited_rank_us));
-        all.extend(by.sampled.map(|share| ("sampled_share", share)));
-    }
-    if let Some(of) = &late.busy_gpu {
-        all.push(("more_kernels_share", of.share.0));
-        all.push(("longer_kernels_share", of.share.1));
-        if let Some(kernel) = &of.kernel {
-            all.push(("kernel_per_s", kernel.per_s.0));
-            all.push(("kernel_per_s_on_others", kernel.per_s.1));
-        }
-        all.extend(of.pace.map(|pace| ("kernels_take_times", pace)));
-        if let Some((own, others)) = of.sm_mhz {
-            all.push(("sm_mhz", own));
-            all.push(("sm_mhz_of_others", others));
-        }
-    }
-    all
 }
 
 /// The rows of the findings of a report.

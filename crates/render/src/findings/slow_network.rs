@@ -1,8 +1,15 @@
 //! That a link of the network is slower than the others.
 
 use super::words::{costs, estimate, interval, rank_on};
+use super::Figures;
 use analyze::findings::{Finding, SlowLink, Way};
 use analyze::spelling::{three, time};
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "a link of the network whose data takes half as long again as on the other links of its communicator, \
+    or longer, and costs the run 1 % or more; or a communicator whose transfers take so much longer in a \
+    part of the run, or than those of others, and cost 5 % or more.";
 
 fn sends(of: &Finding) -> bool {
     of.subject.way != Some(Way::RecvFlush)
@@ -115,4 +122,14 @@ pub(super) fn evidence(of: &Finding, link: &SlowLink) -> String {
         mean(link.others_us),
         mean(link.transfer_us),
     )
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(of: &SlowLink) -> Figures {
+    vec![
+        ("operations", of.operations as f64),
+        ("transfer_us", of.transfer_us),
+        ("held_us", of.held_us),
+        ("others_us", of.others_us),
+    ]
 }

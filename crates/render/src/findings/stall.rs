@@ -1,9 +1,15 @@
 //! That a rank came late once, a few times, or while the job started.
 
 use super::words::{costs, who};
+use super::{account, Figures};
 use analyze::arrivals::BASIS;
 use analyze::findings::{Cause, Finding, Stalls};
 use analyze::spelling::{time, times};
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "a rank that came late once, a few times, or while the job started, by far more than anybody does \
+    otherwise: a checkpoint, compiling, loading data.";
 
 fn why(of: &Finding) -> &'static str {
     match of.cause {
@@ -42,7 +48,7 @@ pub(super) fn cause(of: &Finding) -> String {
 /// What it rests on.
 pub(super) fn evidence(of: &Finding, stalls: &Stalls) -> String {
     if let (Some(steps), Some(loss)) = (&stalls.steps, &of.loss) {
-        return super::account::basis(steps, loss, None);
+        return account::basis(steps, loss, None);
     }
     let (from, until) = of.when_us.unwrap_or_default();
     format!(
@@ -55,4 +61,18 @@ pub(super) fn evidence(of: &Finding, stalls: &Stalls) -> String {
         times(from, until),
         time(stalls.usual_us),
     )
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(of: &Stalls) -> Figures {
+    let mut all = vec![
+        ("last", of.operations as f64),
+        ("operations", of.of_all as f64),
+        ("times", of.times as f64),
+        ("held_up_us", of.held_up_us),
+        ("longest_us", of.longest_us),
+        ("usual_us", of.usual_us),
+    ];
+    all.extend(of.steps.iter().flat_map(account::in_steps));
+    all
 }

@@ -1,10 +1,16 @@
 //! That the job stood still to the end of the recording, in the words of `ncclscope hang`.
 
+use super::Figures;
 use crate::hang::words;
 use crate::sightings;
 use analyze::findings::{Evidence, Finding};
 use analyze::hang::VerdictKind;
 use analyze::standstill::Standstill;
+
+/// What the kind is, for `ncclscope explain`.
+pub(super) const ABOUT: &str =
+    "the job stood still in the last seconds of the recording: ranks waited for a call that another rank \
+    never made, for each other, or for the network. `ncclscope hang` says the same.";
 
 /// Who waited for whom, and for how long.
 pub(super) fn sentence(of: &Standstill) -> String {
@@ -40,4 +46,15 @@ pub(super) fn advice(of: &Finding) -> String {
               `ncclscope hang` shows how far each rank came."
             .to_owned(),
     }
+}
+
+/// What it rests on, in numbers.
+pub(super) fn figures(of: &Standstill) -> Figures {
+    let mut all = vec![
+        ("waited_us", of.for_ns as f64 / 1e3),
+        ("waiting", of.waiting.len() as f64),
+        ("missing", of.missing.len() as f64),
+    ];
+    all.extend(of.call.map(|call| ("call", call as f64)));
+    all
 }

@@ -3,7 +3,7 @@
 use super::columns::{CAUSE, COMPLETENESS, PROBLEM, PROCESS};
 use super::table::HtmlTable;
 use super::Page;
-use crate::completeness::{counted, in_launches, missing};
+use crate::completeness::{counted, in_launches, missing, remedies};
 use crate::escape::escaped;
 use crate::layout::plural;
 use crate::text::{attempts, begun, counts};
@@ -108,7 +108,8 @@ impl<'a> Page<'a> {
                 escaped(&counts(&c.odd))
             );
         }
-        let remedy = |cause: &String| c.remedies.get(cause);
+        let remedies = remedies(c);
+        let remedy = |cause: &String| remedies.get(cause.as_str());
         let lost = c.lost.iter().map(|(cause, n)| {
             json!({"calls": n, "what": "lost", "cause": cause,
             "remedy": remedy(cause)})

@@ -209,7 +209,7 @@ pub(crate) fn grounds(of: &Grounds) -> String {
         }
         Grounds::DebugLevel(level) => format!("NCCL_DEBUG={level} was set."),
         Grounds::Overridden(rows) => {
-            let summaries: Vec<&str> = rows.iter().map(|row| row.summary.as_str()).collect();
+            let summaries: Vec<String> = rows.iter().map(crate::settings::summary).collect();
             summaries.join(" ")
         }
         Grounds::Useless(useless) => was_set(useless),

@@ -1,7 +1,7 @@
 //! How much was recorded, and why the rest was not.
 
 use super::LINES;
-use crate::completeness::{counted, in_launches, missing};
+use crate::completeness::{counted, in_launches, missing, remedies};
 use crate::layout::FEW_RANKS;
 use crate::layout::{plural, Page};
 use analyze::completeness::RankCompleteness;
@@ -25,7 +25,8 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
             "… {more} more lines about ranks that lack calls (--all)"
         ));
     }
-    let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
+    let remedies = remedies(c);
+    let remedy = |cause: &String| remedies.get(cause.as_str()).copied().unwrap_or_default();
     page.line(&counted(c));
     for (cause, n) in &c.unseen {
         page.line(&format!("{n} {cause}: {}", remedy(cause)));

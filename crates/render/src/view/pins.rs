@@ -62,11 +62,8 @@ fn place(view: &View<'_>, of: &Finding) -> Option<Place> {
             .or_else(|| first_wait(view))
             .or_else(|| median_step(view, of)),
         Evidence::Clocks { between_s, .. } => Some(Place::at(1e6 * between_s.0)),
-        Evidence::Differing { .. }
-        | Evidence::DifferingSettings(_)
-        | Evidence::BelowCeiling(_)
-        | Evidence::Memory { .. }
-        | Evidence::Topology { .. } => None,
+        // Others are of no moment.
+        _ => None,
     }
 }
 

@@ -175,12 +175,10 @@ fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
     let best = |figure: &str| found.best.iter().find(|(name, _)| *name == figure);
     assert_eq!(best("step_us"), Some(&("step_us", Some(0))));
     assert_eq!(best("busbw_gb_per_s"), Some(&("busbw_gb_per_s", Some(0))));
+    let said = render::variants::summary(&found);
     assert!(
-        found
-            .summary
-            .contains("has the shorter step: 170 ms against 247 ms"),
-        "{}",
-        found.summary
+        said.contains("has the shorter step: 170 ms against 247 ms"),
+        "{said}"
     );
     // A name says more than what two runs have in common.
     let named =

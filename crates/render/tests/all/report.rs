@@ -670,7 +670,7 @@ fn colours_are_on_their_own_and_change_no_text() {
 
 #[test]
 fn the_page_on_reports_has_every_word() {
-    use analyze::words;
+    use render::words;
     let page = include_str!("../../../../docs/reference/report.md");
     let words = [
         words::DEFINITIONS,

@@ -62,6 +62,20 @@ pub fn far_cards(topology: &Topology, graphs: &[GraphChoice]) -> Vec<Remark> {
     far.collect()
 }
 
+/// That a process may run on these CPUs alone, and its GPU is beside others.
+pub fn apart(rank: Option<u32>, pid: u32, cpus: &str, gpu: &str, beside: &str) -> Remark {
+    let who = match rank {
+        Some(rank) => format!("Rank {rank}"),
+        None => format!("The process {pid}"),
+    };
+    Remark {
+        kind: FAR_CPUS,
+        sentence: format!(
+            "{who} runs on the CPUs {cpus}, and its {gpu} is beside the CPUs {beside}."
+        ),
+    }
+}
+
 /// How far a link goes; less is nearer.
 fn distance(link: &str) -> Option<u32> {
     let order = ["X", "PIX", "PXB", "PHB", "NODE", "SYS"];

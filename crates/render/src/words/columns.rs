@@ -1,4 +1,4 @@
-//! The heads of columns of text tables, kinds of findings, and callbacks without effect.
+//! The heads of columns of text tables, rules of recommendations, and callbacks without effect.
 //!
 //! Rule: a head means one thing in all tables; a test walks every table of every output.
 
@@ -210,32 +210,8 @@ pub const COLUMNS: &[Word] = &[
     word("over ranks", "which figure the row is about: its least, median and largest rank follow."),
 ];
 
-/// Kinds of findings, and rules of recommendations.
-pub const FINDINGS: &[Word] = &[
-    word("dead_rank",
-        "a rank whose recording has no end and stops before the others': it died, and they wait for it."),
-    word("standstill", "the job stood still in the last seconds of the recording: ranks waited for a call \
-          that another rank never made, for each other, or for the network. `ncclscope hang` says the same."),
-    word("late_rank", "a rank that the others wait for: it comes late more than chance gives, and the run \
-          loses 1 % or more by it. Its host launches late, or its GPU is busy with other work."),
-    word("stall", "a rank that came late once, a few times, or while the job started, by far more than \
-          anybody does otherwise: a checkpoint, compiling, loading data."),
-    word("slow_network", "a link of the network whose data takes half as long again as on the other links of \
-          its communicator, or longer, and costs the run 1 % or more; or a communicator whose transfers take \
-          so much longer in a part of the run, or than those of others, and cost 5 % or more."),
-    word("below_ceiling", "calls of one kind reach far less than a benchmark of this machine, NCCL's own \
-          estimate or the links, beyond the error of that, and GPUs stand still for them."),
-    word("differing_operations", "ranks that make different calls at the same place: another function, size, \
-          datatype or root. What such calls do is not defined, and they may hang."),
-    word("clock_step",
-        "the clocks of two hosts moved against each other while the job ran: one was set or corrected."),
-    word("nccl_memory", "NCCL's buffers take 5 % of a GPU's memory or more; `ncclscope memory` says which \
-          communicator takes what."),
-    word("missing_nvlink", "GPUs of a host have fewer NVLinks than others of it: a link is down, or its \
-          driver did not bring it up."),
-    word("far_network_card", "a GPU uses a network card on another socket, or has none on its own."),
-    word("far_cpus", "a process may run on no CPU that is beside its GPU, so its host memory and its \
-          launches cross sockets."),
+/// Rules of recommendations that are no kind of finding.
+pub const RULES: &[Word] = &[
     word("slow_protocol", "a recommendation: calls of 16 MiB or more used LL, which sends a flag with \
           every four bytes of data, so it reaches half of the bandwidth at most."),
     word("many_small_calls", "a recommendation: eight or more calls of up to 1 MiB in a step (100 in a \

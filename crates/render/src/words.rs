@@ -6,13 +6,16 @@
 //! Rule: every cause that a report can name is here, and every algorithm and protocol that NCCL names to a
 //! profiler.
 
-use crate::bandwidth::FACTORS;
+use crate::findings::about;
+use analyze::algorithms::{algorithms_of, functions_of};
+use analyze::bandwidth::FACTORS;
+use analyze::findings::Kind;
 
 mod columns;
 mod events;
 mod verbs;
 
-pub use columns::{COLUMNS, FINDINGS, ODD};
+pub use columns::{COLUMNS, ODD, RULES};
 pub use events::{EVENTS, STATES};
 pub use verbs::VERBS;
 
@@ -223,53 +226,26 @@ pub fn remedy(cause: &str) -> Option<&'static str> {
     all.into_iter().find(|w| w.name == cause).map(|w| w.text)
 }
 
-/// An algorithm with the functions that have it.
-struct Algorithm {
-    word: Word,
-    functions: &'static [&'static str],
-}
-
-const ALGORITHMS: &[Algorithm] = &[
-    Algorithm {
-        word: word("RING", "every rank passes pieces on to the next. Moves the fewest bytes over each link, \
-            so it is the one for large sizes; its latency grows with the number of ranks. \
-            Best on one node or a few."),
-        functions: &["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"],
-    },
-    Algorithm {
-        word: word("TREE", "reduces up and broadcasts down two binary trees over the nodes, a chain within \
-            each. Latency grows with the logarithm of the nodes, so it is the one for small and medium sizes \
-            over many nodes; a ring moves large sizes faster on few."),
-        functions: &["AllReduce"],
-    },
-    Algorithm {
-        word: word("COLLNET_DIRECT", "the network's switches reduce (SHARP); the GPUs of a node hand each \
-            other their parts directly over NVLink. For large sizes over many nodes; \
-            needs a CollNet plugin and switches that can."),
-        functions: &["AllReduce", "AllGather", "ReduceScatter"],
-    },
-    Algorithm {
-        word: word("COLLNET_CHAIN", "the network's switches reduce (SHARP); the GPUs of a node form a chain. \
-            For nodes without all-to-all NVLink; needs a CollNet plugin and switches that can."),
-        functions: &["AllReduce"],
-    },
-    Algorithm {
-        word: word("NVLS", "the NVSwitch reduces and multicasts (NVLink SHARP), so each GPU sends and \
-            receives a piece once. Largest bandwidth within an NVLink domain with few SMs busy; needs Hopper \
-            or newer with NVSwitch. busbw may exceed the link's own figure, \
-            because the switch does a part of the work."),
-        functions: &["AllReduce", "AllGather", "ReduceScatter"],
-    },
-    Algorithm {
-        word: word("NVLS_TREE", "NVLS within each node and a tree between nodes. For medium to large sizes \
-            over several nodes with NVSwitch."),
-        functions: &["AllReduce"],
-    },
-    Algorithm {
-        word: word("PAT", "parallel aggregated trees: a logarithmic number of steps, small pieces sent \
-            together. For small sizes over many nodes with one GPU each; NCCL 2.23 on."),
-        functions: &["AllGather", "ReduceScatter"],
-    },
+const ALGORITHMS: &[Word] = &[
+    word("RING", "every rank passes pieces on to the next. Moves the fewest bytes over each link, \
+        so it is the one for large sizes; its latency grows with the number of ranks. \
+        Best on one node or a few."),
+    word("TREE", "reduces up and broadcasts down two binary trees over the nodes, a chain within \
+        each. Latency grows with the logarithm of the nodes, so it is the one for small and medium sizes \
+        over many nodes; a ring moves large sizes faster on few."),
+    word("COLLNET_DIRECT", "the network's switches reduce (SHARP); the GPUs of a node hand each \
+        other their parts directly over NVLink. For large sizes over many nodes; \
+        needs a CollNet plugin and switches that can."),
+    word("COLLNET_CHAIN", "the network's switches reduce (SHARP); the GPUs of a node form a chain. \
+        For nodes without all-to-all NVLink; needs a CollNet plugin and switches that can."),
+    word("NVLS", "the NVSwitch reduces and multicasts (NVLink SHARP), so each GPU sends and \
+        receives a piece once. Largest bandwidth within an NVLink domain with few SMs busy; needs Hopper \
+        or newer with NVSwitch. busbw may exceed the link's own figure, \
+        because the switch does a part of the work."),
+    word("NVLS_TREE", "NVLS within each node and a tree between nodes. For medium to large sizes \
+        over several nodes with NVSwitch."),
+    word("PAT", "parallel aggregated trees: a logarithmic number of steps, small pieces sent \
+        together. For small sizes over many nodes with one GPU each; NCCL 2.23 on."),
 ];
 
 const PROTOCOLS: &[Word] = &[
@@ -342,12 +318,10 @@ const FUNCTIONS: &[Word] = &[
     ),
 ];
 
-/// The algorithms that a function can have.
-pub fn algorithms_of(function: &str) -> Vec<&'static str> {
-    let with = ALGORITHMS
-        .iter()
-        .filter(|a| a.functions.contains(&function));
-    with.map(|a| a.word.name).collect()
+/// The kinds of findings, as their own files explain them.
+fn findings() -> Vec<Word> {
+    let all = Kind::ALL.iter();
+    all.map(|kind| word(kind.name(), about(*kind))).collect()
 }
 
 /// A name in the letters that count.
@@ -381,12 +355,12 @@ pub struct Explanation {
 /// the report. Case and punctuation don't count.
 pub fn explain(word: &str) -> Option<Explanation> {
     let wanted = plain(word);
-    let algorithm = |a: &Algorithm| {
+    let algorithm = |a: &Word| {
         format!(
             "{}: {} It is there for {}.",
-            a.word.name,
-            a.word.text,
-            a.functions.join(", ")
+            a.name,
+            a.text,
+            functions_of(a.name).join(", ")
         )
     };
     let plainly = |w: &Word| format!("{}: {}", w.name, w.text);
@@ -396,8 +370,8 @@ pub fn explain(word: &str) -> Option<Explanation> {
             paragraphs: vec![text],
         })
     };
-    if let Some(a) = ALGORITHMS.iter().find(|a| plain(a.word.name) == wanted) {
-        return one(&a.word, algorithm(a));
+    if let Some(a) = ALGORITHMS.iter().find(|a| plain(a.name) == wanted) {
+        return one(a, algorithm(a));
     }
     if let Some(p) = PROTOCOLS.iter().find(|p| plain(p.name) == wanted) {
         return one(p, plainly(p));
@@ -420,7 +394,8 @@ pub fn explain(word: &str) -> Option<Explanation> {
         return one(f, text);
     }
     let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(ODD);
-    let others = others.chain(DEFINITIONS).chain(FINDINGS);
+    let findings = findings();
+    let others = others.chain(DEFINITIONS).chain(&findings).chain(RULES);
     let others = others.chain(COLUMNS).chain(VERBS);
     let is_wanted = |w: &&Word| plain(w.name) == wanted;
     // `run_s` and `runs` differ by their spelling only.
@@ -459,10 +434,10 @@ pub fn explain(word: &str) -> Option<Explanation> {
         });
     }
     ALGORITHMS.iter().find_map(|a| {
-        let rest = wanted.strip_prefix(&plain(a.word.name))?;
+        let rest = wanted.strip_prefix(&plain(a.name))?;
         let p = PROTOCOLS.iter().find(|p| plain(p.name) == rest)?;
         Some(Explanation {
-            title: format!("{}/{}", a.word.name, p.name),
+            title: format!("{}/{}", a.name, p.name),
             paragraphs: vec![algorithm(a), plainly(p)],
         })
     })
@@ -471,16 +446,15 @@ pub fn explain(word: &str) -> Option<Explanation> {
 /// All words that [`explain`] knows but pairs, by what they are.
 pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
     let names = |words: &[Word]| words.iter().map(|w| w.name).collect();
-    let algorithms = ALGORITHMS.iter().map(|a| a.word.name).collect();
     let mut known: Vec<(&str, Vec<&str>)> = vec![
-        ("algorithms", algorithms),
+        ("algorithms", names(ALGORITHMS)),
         ("protocols", names(PROTOCOLS)),
         ("functions", names(FUNCTIONS)),
         (
             "causes",
             [names(LOST), names(UNTIMED), names(UNSEEN), names(ODD)].concat(),
         ),
-        ("findings", names(FINDINGS)),
+        ("findings", [names(&findings()), names(RULES)].concat()),
         ("events", [names(EVENTS), names(STATES)].concat()),
         (
             "reasons of `ncclscope paths`",
@@ -550,9 +524,12 @@ mod tests {
             .into_iter()
             // These calls have rows; it is counted as odd.
             .filter(|cause| *cause != "templates_full")
-            .chain(crate::executions::CAUSES.map(|c| c.name()))
-            .chain(crate::graphs::UNSEEN)
-            .chain([crate::completeness::MASKED, crate::completeness::ONE_SIDED])
+            .chain(analyze::executions::CAUSES.map(|c| c.name()))
+            .chain(analyze::graphs::UNSEEN)
+            .chain([
+                analyze::completeness::MASKED,
+                analyze::completeness::ONE_SIDED,
+            ])
             .chain([
                 "captured",
                 "damaged",
