@@ -56,9 +56,6 @@ pub struct Completeness {
     pub adds_up: bool,
     /// Recorded calls without a GPU time, by cause; `captured` are templates, which are not executed.
     pub untimed: BTreeMap<String, u64>,
-    /// What to do about each cause in `lost` and `untimed`.
-    // `render` writes them: none are here.
-    pub remedies: BTreeMap<String, String>,
     /// Whether there is something to do: no setting of ours gives a file of another tool more.
     #[serde(skip)]
     pub has_remedies: bool,

@@ -32,9 +32,6 @@ const MOST_PARTS: usize = 1 << 24;
 /// The critical path of the job's steps.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CriticalPath {
-    /// What the path rests on.
-    // `render` writes it.
-    pub basis: &'static str,
     /// The rank at whose last call a step ends.
     pub rank: Option<u32>,
     /// Steps that the path is known of: every call in them was timed.
@@ -295,7 +292,6 @@ pub(crate) fn find(
         }
     };
     Some(CriticalPath {
-        basis: "",
         rank: reference.process.rank,
         steps,
         sum_us: sum as f64 / 1e3,

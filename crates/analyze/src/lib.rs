@@ -88,8 +88,6 @@ pub mod warmup;
 
 use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};
-use schemars::JsonSchema;
-use serde::Serialize;
 use tables::source::Shown;
 use tables::{Capture, Process, ReadProgress, Source};
 
@@ -97,14 +95,12 @@ use tables::{Capture, Process, ReadProgress, Source};
 pub const SCHEMA: &str = "ncclscope.report/1";
 
 /// Everything that `ncclscope report` says.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug)]
 pub struct Report {
     /// [`SCHEMA`].
-    #[serde(skip)]
     pub schema: &'static str,
     /// What matters most about this job. `render` makes sentences of this, of findings and of
-    /// recommendations; they are no part of what this type serialises to.
-    #[serde(skip)]
+    /// recommendations.
     pub verdict: summary::Verdict,
     /// What was recorded, and how.
     pub job: job::Job,
@@ -115,13 +111,10 @@ pub struct Report {
     /// Processes that ended by a signal or with an error, the first first.
     pub exits: Vec<exits::ExitRow>,
     /// When the last of them was killed, if all processes were.
-    #[serde(skip)]
     pub killed: Option<String>,
     /// That the job stood still when the recording ended; a finding says it.
-    #[serde(skip)]
     pub standstill: Option<standstill::Standstill>,
     /// How far each rank came, if one died or ranks stood still; pictures show it.
-    #[serde(skip)]
     pub how_far: Option<how_far::HowFar>,
     /// What `ncclscope hang` said while the job ran, the oldest first.
     pub sightings: Vec<sightings::SightingRow>,
@@ -144,16 +137,12 @@ pub struct Report {
     /// CUDA graphs with NCCL calls, most calls executed first.
     pub graphs: Vec<graphs::GraphRow>,
     /// From the start of the processes to their first calls; `ncclscope startup` prints it.
-    #[serde(skip)]
     pub startup: startup::Startup,
     /// Which way NCCL goes between ranks; `ncclscope paths` prints it.
-    #[serde(skip)]
     pub paths: setup::paths::Paths,
     /// What communicators hold of the GPUs' memory; `ncclscope memory` prints it.
-    #[serde(skip)]
     pub memory: memory::Memory,
     /// The links of the job's hosts; `ncclscope topo` prints them.
-    #[serde(skip)]
     pub topologies: Vec<topology::Host>,
     /// The first calls on the communicators, longest first.
     pub warmup: Vec<warmup::WarmupRow>,
@@ -189,37 +178,26 @@ pub struct Report {
     /// Where the wall time of the steps goes; null without steps.
     pub account: Option<account::Account>,
     /// How the hosts' clocks stand to each other; `None` for one host. `render` writes it, with its notes.
-    #[serde(skip)]
     pub clocks: Option<clocks::Clocks>,
     /// What the figures mean and what NCCL can't show.
-    #[serde(skip)]
     pub notes: Vec<notes::Note>,
     /// What was unsound. `render` writes it behind the notes.
-    #[serde(skip)]
     pub problems: Vec<job::ProblemRow>,
     /// What costs wall time, and what to do, largest first.
-    #[serde(skip)]
     pub findings: Vec<findings::Finding>,
     /// What to do, the largest gain first.
-    #[serde(skip)]
     pub recommendations: Vec<recommendations::Recommendation>,
     /// What took most time, which is said at the end.
-    #[serde(skip)]
     pub summary: summary::Summary,
     /// The command that helps most.
-    #[serde(skip)]
     pub next: summary::Next,
     /// Whether this NCCL and these processes can have GPU times where they are asked for.
-    #[serde(skip)]
     pub times_exist: bool,
     /// The functions of NCCL that `ncclscope attach` left out, as `ncclAllReduce, ncclSend`.
-    #[serde(skip)]
     pub not_recorded: Option<String>,
     /// Why no call has a GPU time; `None` if some have one, or if that is not known.
-    #[serde(skip)]
     pub no_times: Option<notes::NoTimes>,
     /// Calls have GPU times, but it is known how long they ran, and of none when.
-    #[serde(skip)]
     pub only_lengths: bool,
 }
 

@@ -15,7 +15,6 @@ use tables::{Capture, Process};
 
 /// A setting and what one function did with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "Setting")]
 pub struct SettingRow {
     /// `NCCL_ALGO` or `NCCL_PROTO`.
     #[schemars(extend("enum" = ["NCCL_ALGO", "NCCL_PROTO"]))]
@@ -34,11 +33,6 @@ pub struct SettingRow {
     pub others: BTreeMap<String, u64>,
     /// Those of which NCCL told nothing.
     pub not_told: u64,
-    /// Why others were used, where that is certain.
-    // `render` writes it, and the summary: both are empty here.
-    pub why: Option<String>,
-    /// All this in a sentence.
-    pub summary: String,
     /// All processes of the job, if they differ in the value; `None` if all have the same.
     #[serde(skip)]
     pub of_processes: Option<u64>,

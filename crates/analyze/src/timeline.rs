@@ -89,6 +89,7 @@ pub struct Timeline {
     /// When steps began.
     pub steps: Option<StepMarks>,
     /// When ranks died.
+    #[serde(skip)]
     pub marks: Vec<Mark>,
     /// What each row of the report's tables was active in; for pages that filter by time.
     #[serde(skip)]
@@ -158,16 +159,13 @@ pub struct StepMarks {
     pub begins_us: Vec<f64>,
 }
 
-/// Something that happened at a moment.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+/// Something that happened at a moment. `render` says what.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     /// `dead_rank`.
-    #[schemars(extend("enum" = ["dead_rank"]))]
     pub kind: &'static str,
     /// After the begin of the timeline.
     pub at_us: f64,
-    /// What it was, in a sentence.
-    pub text: String,
 }
 
 /// In which buckets rows of tables have calls.
@@ -194,7 +192,6 @@ impl Timeline {
             Mark {
                 kind: "dead_rank",
                 at_us: at.saturating_sub(self.begin_ns) as f64 / 1e3,
-                text: String::new(),
             }
         }));
     }

@@ -4,7 +4,28 @@ use crate::words::remedy;
 use analyze::absent::AbsentRow;
 use analyze::completeness::{Completeness, NotCounted, RankCompleteness};
 use analyze::spelling::{plural, ranges};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What was announced, recorded and timed, and what to do, as JSON has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Completeness")]
+pub(crate) struct Row<'a> {
+    #[serde(flatten)]
+    completeness: &'a Completeness,
+    /// What to do about each cause in `lost` and `untimed`.
+    remedies: BTreeMap<&'a str, &'static str>,
+}
+
+impl Row<'_> {
+    pub(crate) fn of(completeness: &Completeness) -> Row<'_> {
+        Row {
+            completeness,
+            remedies: remedies(completeness),
+        }
+    }
+}
 
 /// Ranks that are not here, and those that lack calls that others prove, a sentence or two each.
 pub(crate) fn missing(of: &Completeness) -> Vec<String> {

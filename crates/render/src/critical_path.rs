@@ -4,11 +4,29 @@ use crate::layout::{short_ids, Page, Table, Unit};
 use analyze::critical_path::{CriticalPath, On};
 use analyze::spelling::{percent, three, time};
 use analyze::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// What a path rests on.
 pub(crate) const BASIS: &str =
     "GPU times of matched operations, and who arrived last at each. An operation counts as ended on all of \
      its ranks at once. Clocks are not compared.";
+
+/// The critical path, and what it rests on, as JSON has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CriticalPath")]
+pub(crate) struct Row<'a> {
+    /// What the path rests on.
+    basis: &'static str,
+    #[serde(flatten)]
+    path: &'a CriticalPath,
+}
+
+impl Row<'_> {
+    pub(crate) fn of(path: &CriticalPath) -> Row<'_> {
+        Row { basis: BASIS, path }
+    }
+}
 
 /// Why work ended when it did.
 pub(crate) fn why(word: &str) -> &'static str {

@@ -3,6 +3,7 @@
 use crate::recommendations::{self, RecommendationRow};
 use crate::{clocks, completeness, critical_path, findings, notes, settings, verdict};
 use analyze::job::ProblemRow;
+use analyze::timeline::Timeline;
 use analyze::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,8 +18,67 @@ pub struct ReportJson<'a> {
     schema: &'static str,
     /// What matters most, in one sentence.
     verdict: String,
-    #[serde(flatten)]
-    report: Report,
+    /// What was recorded, and how.
+    job: &'a analyze::job::Job,
+    /// What was announced, recorded and timed.
+    completeness: completeness::Row<'a>,
+    /// Ranks that died while others went on, the first first.
+    deaths: &'a [analyze::deaths::Death],
+    /// Processes that ended by a signal or with an error, the first first.
+    exits: &'a [analyze::exits::ExitRow],
+    /// What `ncclscope hang` said while the job ran, the oldest first.
+    sightings: &'a [analyze::sightings::SightingRow],
+    /// How much of the run each rank spent in NCCL, and which differ.
+    ranks: &'a analyze::ranks::Ranks,
+    /// The communicators, by first use.
+    communicators: &'a [analyze::job::CommunicatorRow],
+    /// Collectives against point-to-point.
+    kinds: &'a [analyze::functions::KindRow],
+    /// What each function did in all, and the parts of its calls, largest time first.
+    functions: &'a [analyze::functions::FunctionRow],
+    /// What each line of the program called, largest GPU time first; empty without recorded stacks.
+    callers: &'a [analyze::callers::CallerRow],
+    /// Parts of calls by function and size (from one power of two to the next), most calls first.
+    parts: &'a [analyze::functions::PartsRow],
+    /// What was done on the communicators, largest total time first.
+    operations: &'a [analyze::operations::Operation],
+    /// The bandwidths of operations as shares of ceilings, in the order of `operations`.
+    efficiency: &'a [analyze::efficiency::EfficiencyRow],
+    /// CUDA graphs with NCCL calls, most calls executed first.
+    graphs: &'a [analyze::graphs::GraphRow],
+    /// The first calls on the communicators, longest first.
+    warmup: &'a [analyze::warmup::WarmupRow],
+    /// Which settings of algorithm and protocol took effect.
+    settings: Vec<settings::Row<'a>>,
+    /// What the network did for them, most bytes first; empty where no call used it or it was not recorded.
+    network: &'a [analyze::network::NetworkRow],
+    /// The run over time, in at most 256 buckets; null without a single time. docs/reference/report.md says
+    /// what is counted where.
+    timeline: Option<TimelineJson<'a>>,
+    /// The steps of the job: as the program marked them, or calls that repeat; null without either. `step_us`
+    /// is of the rank named.
+    steps: Option<&'a analyze::steps::Steps>,
+    /// The phases that the program marked, the largest median time of a rank first.
+    phases: &'a [analyze::steps::marked::PhaseRow],
+    /// The critical path of a step, over all ranks; null if no step has a GPU time of every call.
+    critical_path: Option<critical_path::Row<'a>>,
+    /// What the GPUs did, from kernel windows; null where there were none.
+    streams: Option<&'a analyze::streams::Streams>,
+    /// Power, energy, CPU time, memory, disks and networks, from the node sampler of ncclscope run.
+    nodes: &'a analyze::nodes::Nodes,
+    /// Time in MPI; null where no process was seen to call it.
+    mpi: Option<&'a analyze::mpi::Mpi>,
+    /// What recording cost this job; null where no time passed between calls.
+    cost: Option<&'a analyze::cost::Cost>,
+    /// How often the CUDA driver was called, by NCCL and by the program; null if no process counted.
+    driver_calls: Option<&'a analyze::driver_calls::DriverCalls>,
+    /// Exposed communication, from streams that waited for calls; null where none was seen to wait.
+    stream_waits: Option<&'a analyze::stream_waits::StreamWaits>,
+    /// Who waited and who was waited for; null where no operation has a GPU time on every rank. _rank_us:
+    /// summed over ranks; _wall_us: of the wall.
+    arrivals: Option<&'a analyze::arrivals::Arrivals>,
+    /// Where the wall time of the steps goes; null without steps.
+    account: Option<&'a analyze::account::Account>,
     /// How the hosts' clocks stand to each other; null for one host. docs/concepts/clocks.md says what the
     /// words mean.
     clocks: Option<clocks::Row<'a>>,
@@ -36,31 +96,81 @@ pub struct ReportJson<'a> {
     next: String,
 }
 
-/// The report with the sentences inside of it: what to do about calls that are not here, which settings took
-/// effect, what the critical path rests on, and how ranks died.
-fn with_words(report: &Report) -> Report {
-    let mut all = report.clone();
-    let remedies = completeness::remedies(&report.completeness).into_iter();
-    let remedies = remedies.map(|(cause, text)| (cause.to_owned(), text.to_owned()));
-    all.completeness.remedies = remedies.collect();
-    for row in &mut all.settings {
-        (row.why, row.summary) = (settings::why(row), settings::summary(row));
+/// The run over time, with the sentences of what happened.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Timeline")]
+struct TimelineJson<'a> {
+    #[serde(flatten)]
+    timeline: &'a Timeline,
+    /// What happened at a moment.
+    marks: Vec<MarkJson>,
+}
+
+/// Something that happened at a moment.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Mark")]
+struct MarkJson {
+    /// `dead_rank`.
+    #[schemars(extend("enum" = ["dead_rank"]))]
+    kind: &'static str,
+    /// After the begin of the timeline.
+    at_us: f64,
+    /// What it was, in a sentence.
+    text: String,
+}
+
+impl TimelineJson<'_> {
+    fn of<'a>(timeline: &'a Timeline, report: &Report) -> TimelineJson<'a> {
+        // A timeline marks deaths only.
+        let marks = timeline.marks.iter().zip(&report.deaths);
+        let marks = marks.map(|(mark, death)| MarkJson {
+            kind: mark.kind,
+            at_us: mark.at_us,
+            text: findings::died(death),
+        });
+        TimelineJson {
+            timeline,
+            marks: marks.collect(),
+        }
     }
-    if let Some(path) = &mut all.critical_path {
-        path.basis = critical_path::BASIS;
-    }
-    let marks = all.timeline.iter_mut().flat_map(|of| &mut of.marks);
-    for (mark, death) in marks.zip(&report.deaths) {
-        mark.text = findings::died(death);
-    }
-    all
 }
 
 fn whole(report: &Report) -> ReportJson<'_> {
     ReportJson {
         schema: report.schema,
         verdict: verdict::sentence(report),
-        report: with_words(report),
+        job: &report.job,
+        completeness: completeness::Row::of(&report.completeness),
+        deaths: &report.deaths,
+        exits: &report.exits,
+        sightings: &report.sightings,
+        ranks: &report.ranks,
+        communicators: &report.communicators,
+        kinds: &report.kinds,
+        functions: &report.functions,
+        callers: &report.callers,
+        parts: &report.parts,
+        operations: &report.operations,
+        efficiency: &report.efficiency,
+        graphs: &report.graphs,
+        warmup: &report.warmup,
+        settings: report.settings.iter().map(settings::Row::of).collect(),
+        network: &report.network,
+        timeline: report
+            .timeline
+            .as_ref()
+            .map(|of| TimelineJson::of(of, report)),
+        steps: report.steps.as_ref(),
+        phases: &report.phases,
+        critical_path: report.critical_path.as_ref().map(critical_path::Row::of),
+        streams: report.streams.as_ref(),
+        nodes: &report.nodes,
+        mpi: report.mpi.as_ref(),
+        cost: report.cost.as_ref(),
+        driver_calls: report.driver_calls.as_ref(),
+        stream_waits: report.stream_waits.as_ref(),
+        arrivals: report.arrivals.as_ref(),
+        account: report.account.as_ref(),
         clocks: report.clocks.as_ref().map(clocks::Row::of),
         notes: notes::sentences(report),
         problems: &report.problems,

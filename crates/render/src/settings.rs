@@ -1,6 +1,30 @@
 //! Which settings of algorithm and protocol took effect, in words.
 
 use analyze::settings::SettingRow;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A setting and what one function did with it, in words as well, as JSON has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Setting")]
+pub(crate) struct Row<'a> {
+    #[serde(flatten)]
+    setting: &'a SettingRow,
+    /// Why others were used, where that is certain.
+    why: Option<String>,
+    /// All this in a sentence.
+    summary: String,
+}
+
+impl Row<'_> {
+    pub(crate) fn of(setting: &SettingRow) -> Row<'_> {
+        Row {
+            setting,
+            why: why(setting),
+            summary: summary(setting),
+        }
+    }
+}
 
 /// Why others were used than what was asked for; `None` if that is not certain.
 pub(crate) fn why(of: &SettingRow) -> Option<String> {

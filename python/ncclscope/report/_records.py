@@ -299,7 +299,7 @@ class RankCompleteness(Record):
 
 
 class Completeness(Record):
-    """What was announced, recorded, timed and lost."""
+    """What was announced, recorded and timed, and what to do, as JSON has it."""
 
     _parts = {"absent": Absent, "ranks": RankCompleteness}
     __slots__ = ()
@@ -321,8 +321,6 @@ class Completeness(Record):
     """Whether the figures add up."""
     untimed: dict[str, int]
     """Recorded calls without a GPU time, by cause; ``captured`` are templates, which are not executed."""
-    remedies: dict[str, str]
-    """What to do about each cause in ``lost`` and ``untimed``."""
     graph_launches: int | None
     """Launches of CUDA graphs with NCCL calls; null if files of another tool do not show them."""
     in_graphs: int | None
@@ -335,6 +333,8 @@ class Completeness(Record):
     """Callbacks without effect, by cause."""
     ranks: list[RankCompleteness]
     """Processes that are not complete, or differ otherwise."""
+    remedies: dict[str, str]
+    """What to do about each cause in ``lost`` and ``untimed``."""
 
 
 class Death(Record):
@@ -919,7 +919,7 @@ class Warmup(Record):
 
 
 class Setting(Record):
-    """A setting and what one function did with it."""
+    """A setting and what one function did with it, in words as well, as JSON has it."""
 
     __slots__ = ()
     variable: Literal["NCCL_ALGO", "NCCL_PROTO"]
@@ -1133,7 +1133,7 @@ class Mark(Record):
 
 
 class Timeline(Record):
-    """The run over time."""
+    """The run over time, with the sentences of what happened."""
 
     _parts = {
         "calls": Curve,
@@ -1210,7 +1210,7 @@ class Timeline(Record):
     steps: StepMarks | None
     """When steps began."""
     marks: list[Mark]
-    """When ranks died."""
+    """What happened at a moment."""
 
 
 class StepsRow(Record):
@@ -1396,7 +1396,7 @@ class PathStep(Record):
 
 
 class CriticalPath(Record):
-    """The critical path of the job's steps."""
+    """The critical path, and what it rests on, as JSON has it."""
 
     _parts = {"rows": PathRow, "step": PathStep}
     __slots__ = ()

@@ -61,7 +61,7 @@ fn intervals(at: &str, value: &Value, found: &mut Vec<(String, [f64; 3])>) {
 fn no_interval_of_a_share_goes_beyond_0_and_1() {
     let (mut wrong, mut looked_at) = (Vec::new(), 0);
     for job in JOBS.iter() {
-        let report = serde_json::to_value(&job.report).expect("JSON");
+        let report = render::report_json::value(&job.report).expect("JSON");
         let mut found = Vec::new();
         intervals("", &report, &mut found);
         looked_at += found.len();
@@ -103,7 +103,7 @@ fn no_share_of_a_recorded_job_is_over_1_or_under_0() {
     let mut wrong = Vec::new();
     let mut looked_at = 0;
     for job in JOBS.iter() {
-        let report = serde_json::to_value(&job.report).expect("JSON");
+        let report = render::report_json::value(&job.report).expect("JSON");
         let mut found = Vec::new();
         shares("", &report, &mut found);
         looked_at += found.len();
