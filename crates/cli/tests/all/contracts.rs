@@ -257,9 +257,10 @@ fn names_of_variants(object: &mut Map<String, Value>) {
                 _ => return,
             }
         }
-        let kind = match names.contains(&Value::Null) {
-            true => json!(["string", "null"]),
-            false => json!("string"),
+        let kind = if names.contains(&Value::Null) {
+            json!(["string", "null"])
+        } else {
+            json!("string")
         };
         object.remove(choice);
         object.insert("type".to_owned(), kind);
