@@ -58,7 +58,7 @@ pub struct AbsentMember {
     pub ranks: Option<String>,
     /// How many it has.
     pub of: Option<u32>,
-    /// As in [`AbsentRow`].
+    /// How many calls they made there at least.
     pub calls_at_least: u64,
 }
 

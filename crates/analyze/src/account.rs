@@ -228,7 +228,7 @@ pub struct ExposedCalls {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "AccountAnswer")]
 pub struct Answer {
-    /// Which of [`Account::ranks`] are to blame, by their place there: one, or the ranks of a group; none if
+    /// Which of `account.ranks` are to blame, by their place there: one, or the ranks of a group; none if
     /// ranks are late in turns.
     pub ranks: Vec<usize>,
     /// What the steps would take less without their lateness, µs of the wall.

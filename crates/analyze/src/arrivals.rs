@@ -56,7 +56,7 @@ pub const BASIS: &str = "shortest GPU time of each operation, as if it ended on 
 /// Who waited and who was waited for.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Arrivals {
-    /// [`BASIS`].
+    /// What the waits rest on.
     pub basis: &'static str,
     /// Operations with a GPU time on every rank, warm-ups left out.
     pub operations: u64,

@@ -347,7 +347,7 @@ pub enum Note {
 pub struct HostClock {
     /// Host.
     pub host: String,
-    /// Its clock less the reference's, as it was [`HostClock::at_s`], µs; null where nothing tells.
+    /// Its clock less the reference's, as it was `at_s`, µs; null where nothing tells.
     pub offset_us: Option<f64>,
     /// What it is at least, µs; null without bounds.
     pub low_us: Option<f64>,

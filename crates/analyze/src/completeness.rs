@@ -64,8 +64,8 @@ pub struct Completeness {
     /// Calls that these executed, each captured call once a launch. They are not among `announced`, because
     /// NCCL announces a captured call once. Null as `graph_launches`.
     pub in_graphs: Option<u64>,
-    /// Why calls were not counted or have no row, with a number: [`MASKED`], [`ONE_SIDED`], and for calls in
-    /// CUDA graphs [`crate::graphs::UNSEEN`]. Empty if all were.
+    /// Why calls were not counted or have no row, with a number: NCCL did not announce them, they are
+    /// one-sided, or they ran in CUDA graphs. Empty if all were.
     pub unseen: BTreeMap<String, u64>,
     /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
@@ -85,15 +85,15 @@ pub struct RankCompleteness {
     /// Its process.
     #[serde(flatten)]
     pub process: ProcessId,
-    /// As in [`Completeness`].
+    /// Calls that NCCL announced to it.
     pub announced: u64,
-    /// As in [`Completeness`].
+    /// Calls with all that was asked for.
     pub recorded: u64,
-    /// As in [`Completeness`].
+    /// Calls with a GPU time.
     pub timed: u64,
-    /// As in [`Completeness`].
+    /// Calls without a row, by cause.
     pub lost: BTreeMap<String, u64>,
-    /// As in [`Completeness`].
+    /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
     /// Calls beyond `announced` that it made for certain: operations that ended on other ranks prove them.
     pub missing_at_least: u64,

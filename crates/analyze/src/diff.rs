@@ -171,7 +171,7 @@ pub struct Versus {
 /// One kind of operation in both runs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct KindOfOperation {
-    /// Number of the role in [`Diff::communicators`]; null where the communicator's definition is lost.
+    /// Number of the role in `communicators`; null where the communicator's definition is lost.
     pub role: Option<usize>,
     /// Ranks.
     pub nranks: Option<u32>,

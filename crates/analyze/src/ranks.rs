@@ -71,7 +71,7 @@ pub struct RankRow {
 /// A rank that differs from the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outlier {
-    /// Index into [`Ranks::rows`].
+    /// Which of `ranks.rows` it is, from 0.
     pub row: usize,
     /// The launcher's rank.
     pub rank: Option<u32>,

@@ -112,9 +112,9 @@ pub struct OnOneHost {
 pub struct FactDiffers {
     /// Its name.
     pub name: String,
-    /// On A; `None` if A has none.
+    /// On A; null if A has none.
     pub a: Option<String>,
-    /// On B; `None` if B has none.
+    /// On B; null if B has none.
     pub b: Option<String>,
 }
 

@@ -65,7 +65,7 @@ pub struct Network {
     pub hosts: Vec<String>,
     /// Their cards or interfaces.
     pub cards: Vec<String>,
-    /// Kinds of [`Reason`]s, if no connection is known, so that nothing else tells of them.
+    /// Kinds of reasons, if no connection is known, so that nothing else tells of them.
     pub reasons: Vec<&'static str>,
 }
 

@@ -42,7 +42,7 @@ pub struct Figures {
 /// One figure in two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FigureRow {
-    /// Its name in [`Figures`].
+    /// Its name.
     #[schemars(extend("enum" = [
         "step_us", "wall_us", "exposed_share", "waiting_share", "busbw_gb_per_s", "energy_j", "step_energy_j"
     ]))]

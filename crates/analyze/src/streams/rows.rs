@@ -193,9 +193,9 @@ pub struct KernelOfRank {
     pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
-    /// As in [`KernelRow`].
+    /// The name.
     pub name: String,
-    /// As in [`KernelRow`].
+    /// `computing`, `communication`, `copy` or `fill`.
     #[schemars(extend("enum" = ["computing", "communication", "copy", "fill"]))]
     pub kind: &'static str,
     /// How many.

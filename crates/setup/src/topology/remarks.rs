@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Something about a topology that costs bandwidth.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Remark {
-    /// [`MISSING_NVLINK`], [`super::SLOW_PCIE`], [`FAR_NETWORK_CARD`], [`FAR_CPUS`] or [`NO_P2P`].
+    /// Which kind.
     #[schemars(extend("enum" = ["missing_nvlink", "slow_pcie", "far_network_card", "far_cpus", "no_p2p"]))]
     pub kind: &'static str,
     /// It.
