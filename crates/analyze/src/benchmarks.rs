@@ -108,17 +108,17 @@ pub struct BenchmarkPair {
     pub bytes: u64,
     /// Mean time of a call, both sides together, µs.
     pub a_us: f64,
-    /// See `a_us`.
+    /// Mean time of a call in B, both sides together, µs.
     pub b_us: f64,
     /// `b_us` by `a_us`.
     pub ratio: f64,
     /// The better side's bus bandwidth, GB/s.
     pub a_busbw_gb_per_s: Option<f64>,
-    /// See `a_busbw_gb_per_s`.
+    /// The better side's bus bandwidth in B, GB/s.
     pub b_busbw_gb_per_s: Option<f64>,
     /// Of the first ceiling that is known for this row.
     pub a_share: Option<f64>,
-    /// See `a_share`.
+    /// Of the first ceiling that is known for this row, in B.
     pub b_share: Option<f64>,
 }
 

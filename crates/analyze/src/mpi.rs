@@ -69,7 +69,7 @@ pub struct MpiRow {
 /// A function of MPI.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MpiFunction {
-    /// As in `mpi.h`.
+    /// Its name in `mpi.h`.
     pub function: String,
     /// Calls of all processes.
     pub calls: u64,

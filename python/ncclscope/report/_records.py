@@ -217,7 +217,7 @@ class AbsentMember(Record):
     of: int | None
     """How many it has."""
     calls_at_least: int
-    """As in ``AbsentRow``."""
+    """How many calls they made there at least."""
 
 
 class UnreadableFile(Record):
@@ -270,15 +270,15 @@ class RankCompleteness(Record):
     pid: int | None
     """Its process id; null if it is not known."""
     announced: int
-    """As in ``Completeness``."""
+    """Calls that NCCL announced to it."""
     recorded: int
-    """As in ``Completeness``."""
+    """Calls with all that was asked for."""
     timed: int
-    """As in ``Completeness``."""
+    """Calls with a GPU time."""
     lost: dict[str, int]
-    """As in ``Completeness``."""
+    """Calls without a row, by cause."""
     odd: dict[str, int]
-    """As in ``Completeness``."""
+    """Callbacks without effect, by cause."""
     missing_at_least: int
     """Calls beyond ``announced`` that it made for certain: operations that ended on other ranks prove
     them."""
@@ -327,8 +327,8 @@ class Completeness(Record):
     """Calls that these executed, each captured call once a launch. They are not among ``announced``,
     because NCCL announces a captured call once. Null as ``graph_launches``."""
     unseen: dict[str, int]
-    """Why calls were not counted or have no row, with a number: ``MASKED``, ``ONE_SIDED``, and for calls
-    in CUDA graphs ``crate::graphs::UNSEEN``. Empty if all were."""
+    """Why calls were not counted or have no row, with a number: NCCL did not announce them, they are
+    one-sided, or they ran in CUDA graphs. Empty if all were."""
     odd: dict[str, int]
     """Callbacks without effect, by cause."""
     ranks: list[RankCompleteness]
@@ -436,7 +436,7 @@ class Outlier(Record):
 
     __slots__ = ()
     row: int
-    """Index into ``Ranks::rows``."""
+    """Which of ``ranks.rows`` it is, from 0."""
     rank: int | None
     """The launcher's rank."""
     host: str
@@ -1560,9 +1560,9 @@ class KernelOfRank(Record):
     device: int
     """CUDA device ordinal."""
     name: str
-    """As in ``KernelRow``."""
+    """The name."""
     kind: Literal["computing", "communication", "copy", "fill"]
-    """As in ``KernelRow``."""
+    """``computing``, ``communication``, ``copy`` or ``fill``."""
     kernels: int
     """How many."""
     sum_us: float
@@ -2001,7 +2001,7 @@ class MpiFunction(Record):
 
     __slots__ = ()
     function: str
-    """As in ``mpi.h``."""
+    """Its name in ``mpi.h``."""
     calls: int
     """Calls of all processes."""
     time_us: float
@@ -2365,7 +2365,7 @@ class Arrivals(Record):
     }
     __slots__ = ()
     basis: str
-    """``BASIS``."""
+    """What the waits rest on."""
     operations: int
     """Operations with a GPU time on every rank, warm-ups left out."""
     differing: int
@@ -2439,8 +2439,8 @@ class AccountAnswer(Record):
 
     __slots__ = ()
     ranks: list[int]
-    """Which of ``Account::ranks`` are to blame, by their place there: one, or the ranks of a group; none
-    if ranks are late in turns."""
+    """Which of ``account.ranks`` are to blame, by their place there: one, or the ranks of a group; none if
+    ranks are late in turns."""
     loss_us: float
     """What the steps would take less without their lateness, µs of the wall."""
     share: float
@@ -2498,7 +2498,7 @@ class HostClock(Record):
     host: str
     """Host."""
     offset_us: float | None
-    """Its clock less the reference's, as it was ``HostClock::at_s``, µs; null where nothing tells."""
+    """Its clock less the reference's, as it was ``at_s``, µs; null where nothing tells."""
     low_us: float | None
     """What it is at least, µs; null without bounds."""
     high_us: float | None

@@ -6,7 +6,7 @@ all_reduce 1MiB x3
 announced 6, ABI v5
 --- ncclscope report capture --json | jq -c '.schema, .completeness, (.communicators[] | del(.members)), .network, .notes, .problems'
 "ncclscope.report/1"
-{"announced":6,"recorded":6,"timed":6,"lost":{},"absent":[],"missing_at_least":0,"announced_is_lower_bound":false,"adds_up":true,"untimed":{},"remedies":{},"graph_launches":0,"in_graphs":0,"unseen":{},"odd":{},"ranks":[]}
+{"announced":6,"recorded":6,"timed":6,"lost":{},"absent":[],"missing_at_least":0,"announced_is_lower_bound":false,"adds_up":true,"untimed":{},"graph_launches":0,"in_graphs":0,"unseen":{},"odd":{},"ranks":[],"remedies":{}}
 {"communicator":"a37d5f01a3151d04","name":null,"nranks":2,"nnodes":1,"parent":null,"parent_evidence":null,"ranks":"0-1","nccl_gpu_bytes":null}
 []
 []
