@@ -305,7 +305,6 @@ impl Completeness {
         if differs || !process.is_whole() {
             self.ranks.push(RankCompleteness {
                 process: ProcessId::of(process),
-
                 announced: account.announced,
                 recorded: account.recorded,
                 timed,

@@ -240,7 +240,6 @@ fn death(
     let last = own.last.clone().unwrap_or_default();
     Some(Death {
         process: ProcessId::of(process),
-
         exited: process.ended,
         has_unseen_end: has_unseen_end(capture, index, before_others_ns),
         inside: inside(process),

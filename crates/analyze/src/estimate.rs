@@ -49,8 +49,7 @@ pub fn measured(report: &Report) -> Vec<Pass> {
     let mut passes = Vec::new();
     let replays = report.streams.iter().flat_map(|streams| &streams.replays);
     let replays: Vec<_> = replays.filter(|replay| replay.replays > 0).collect();
-    let figure =
-        |pick: fn(&&crate::streams::replays::Replay) -> f64| of_ranks(replays.iter().map(pick));
+    let figure = |pick: fn(&&crate::streams::Replay) -> f64| of_ranks(replays.iter().map(pick));
     if let (Some(time_us), Some(communication_us), Some(exposed_us)) = (
         figure(|r| r.replay_us),
         figure(|r| r.communication_us),

@@ -100,7 +100,6 @@ pub fn rows(capture: &Capture, last: impl Fn(usize) -> Option<LastCall>) -> Vec<
         let last = last(index).unwrap_or_default();
         Some(ExitRow {
             process: ProcessId::of(process),
-
             at_ns: exit.at_ns,
             exit_status: exit.how.and_then(HowEnded::exit_status),
             signal: exit.how.and_then(HowEnded::signal),

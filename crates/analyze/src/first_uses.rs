@@ -313,7 +313,6 @@ fn row(capture: &Capture, ranks: &[(usize, &OfRank)]) -> Option<FirstUse> {
         ranks: ranks.len() as u32,
         longer_s: most.longer_s(),
         process: ProcessId::of(process),
-
         first_s: most.first_s(),
         later_s: most.later_s,
         same_kind: most.same_kind,

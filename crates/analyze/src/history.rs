@@ -130,7 +130,6 @@ fn members(capture: &Capture) -> Vec<RankId> {
         for (device, gpu) in devices {
             all.insert(RankId {
                 process: ProcessId::of(process),
-
                 device,
                 gpu,
             });
@@ -503,7 +502,6 @@ mod tests {
                 host: host.to_owned(),
                 pid: 100 + rank,
             },
-
             device: Some(rank % 2),
             gpu: Some(format!("{host}-{}", rank % 2)),
         }

@@ -270,7 +270,6 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
     let seen_us = (to - from).max(1) as f64 / 1e3;
     Some(MpiRow {
         process: ProcessId::of(process),
-
         seen_s: seen_us / 1e6,
         calls: mpi.functions.iter().map(|of| of.calls).sum(),
         time_us,
@@ -474,7 +473,6 @@ mod tests {
                     host: "node".to_owned(),
                     pid: 7,
                 },
-
                 source: Default::default(),
                 steps: 2,
                 calls: 4,

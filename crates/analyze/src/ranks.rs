@@ -283,7 +283,6 @@ impl Gatherer {
                 look(device, basis.map(|_| union), &mut intervals);
                 RankRow {
                     process: ProcessId::of(process),
-
                     device,
                     calls: gpu.calls,
                     timed: gpu.timed,

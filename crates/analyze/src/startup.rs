@@ -280,7 +280,6 @@ fn row(process: &Process, first: FirstCalls) -> ProcessRow {
     let made = process.communicators.iter().filter_map(|c| c.created_ns);
     ProcessRow {
         process: ProcessId::of(process),
-
         to_init_s: since(made.min()),
         plugin_init_s: process.setup.plugin_ns.map(|ns| ns as f64 / 1e9),
         to_first_call_s: since(first.begun_ns),

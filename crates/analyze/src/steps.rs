@@ -483,7 +483,6 @@ impl Gatherer {
         let is_most = between_us.unwrap_or(0.0) <= step_us.map_or(0.0, |s| s.sum);
         let row = StepsRow {
             process: ProcessId::of(process),
-
             source: StepSource::Calls,
             steps: begins.len() as u64,
             calls: period as u64,

@@ -405,7 +405,6 @@ impl Gatherer {
             let share = |us: f64| (us / active_us).min(1.0);
             self.ranks.push(RankWaits {
                 process: ProcessId::of(process),
-
                 device,
                 in_graphs: kinds.iter().map(|kind| kind.in_graphs).sum(),
                 active_us,

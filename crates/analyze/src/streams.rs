@@ -21,16 +21,18 @@ pub mod idle;
 mod interference;
 mod intervals;
 mod join;
+mod kernel_rows;
 pub mod kernels;
 mod kinds;
 mod lane;
-pub mod replays;
+mod replay_rows;
+mod replays;
 mod rows;
+mod share;
 mod timed;
 mod waiting;
 mod window;
 
-use crate::interval::{Batches, LEAST_STRETCHES};
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Span;
 use kinds::Names;
@@ -44,11 +46,12 @@ use window::Seen;
 
 pub use busier::{Busier, MoreOften, MOST};
 pub use calls::{devices, WindowCalls};
+pub use kernel_rows::{FunctionStreams, KernelOfRank, KernelRow};
 pub use kinds::communicating_part;
-use rows::LEAST_MATCHED;
-pub use rows::{
-    FunctionStreams, KernelOfRank, KernelRow, OtherCommunication, RankStreams, Share, Streams,
-};
+pub use replay_rows::Replay;
+pub use rows::{OtherCommunication, RankStreams, Streams};
+use share::share;
+pub use share::Share;
 
 /// A kernel of NCCL that a window shows. Times are ns.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +189,6 @@ impl Gatherer {
             let exposed = seen.communicates.within(seen.span).without(&seen.computes);
             Exposure {
                 process: lane.process.clone(),
-
                 device: lane.device,
                 span: seen.span,
                 exposed: exposed.spans().to_vec(),
@@ -256,7 +258,7 @@ impl Gatherer {
                 sum_us: us(ns),
             })
             .collect();
-        let kernels = by_name::rows(&self.lanes);
+        let kernels = kernel_rows::rows(&self.lanes);
         Some(Streams {
             windows: self
                 .lanes
@@ -265,37 +267,18 @@ impl Gatherer {
                 .sum(),
             yielded: self.yielded,
             without: self.without,
-            communication: by_name::communication(&self.lanes),
+            communication: kernel_rows::communication(&self.lanes),
             other_communication,
-            kernels_by_rank: by_name::of_ranks(&self.lanes, &kernels),
-            names: by_name::names(&self.lanes),
+            kernels_by_rank: kernel_rows::of_ranks(&self.lanes, &kernels),
+            names: kernel_rows::names(&self.lanes),
             kernels,
             common_us: us(waits.looked_at()),
             timed: (self.lanes.len() - ranks.len()) as u64,
             operations: waits.operations,
-            replays: replays::rows(&self.lanes),
+            replays: replay_rows::rows(&self.lanes),
             bubbles: bubbles::bubbles(&self.lanes, &waits),
             ranks,
         })
-    }
-}
-
-/// A share of the time, from windows: what of it, and how long it is, each.
-fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
-    let windows: Vec<(f64, f64)> = windows.filter(|(_, length)| *length > 0.0).collect();
-    let (of, length) = windows
-        .iter()
-        .fold((0.0, 0.0), |(a, b), w| (a + w.0, b + w.1));
-    let enough = windows.len() >= LEAST_STRETCHES;
-    let interval = if enough && windows.iter().all(|(of, _)| *of == 0.0) {
-        Some((0.0, 0.0))
-    } else {
-        let mean = enough.then(|| Batches::of_stretches(&windows)).flatten();
-        mean.and_then(|batches| batches.mean(0.0)?.interval())
-    };
-    Share {
-        share: if length > 0.0 { of / length } else { 0.0 },
-        interval,
     }
 }
 
@@ -352,7 +335,6 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
     let beside_share = part(&|seen| seen.beside);
     RankStreams {
         process: lane.process.clone(),
-
         device: lane.device,
         windows: lane.windows.len() as u64,
         seen_us: seen as f64 / 1e3,

@@ -1,7 +1,7 @@
 //! What communication takes in one replay of a CUDA graph, as text.
 
 use crate::layout::{Page, Table};
-use analyze::streams::replays::Replay;
+use analyze::streams::Replay;
 use analyze::streams::Streams;
 
 /// Rows that are shown if not all are asked for.

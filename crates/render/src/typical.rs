@@ -544,7 +544,6 @@ fn id(timeline: &Timeline<'_>, index: usize) -> RankId {
     let process = &timeline.capture().processes[index];
     RankId {
         process: ProcessId::of(process),
-
         device: rank_device(timeline, index),
         gpu: None,
     }

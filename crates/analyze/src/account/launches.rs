@@ -259,7 +259,6 @@ impl Gatherer {
             let lane = *by_device.entry(device).or_insert_with(|| {
                 lanes.push(Lane {
                     process: ProcessId::of(process),
-
                     clock: process.clock_host().to_owned(),
 
                     device,

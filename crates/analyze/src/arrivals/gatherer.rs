@@ -85,7 +85,6 @@ impl Gatherer {
             let lane = *lanes.entry(device).or_insert_with(|| {
                 self.lanes.push(Lane {
                     process: ProcessId::of(process),
-
                     clock: process.clock_host().to_owned(),
 
                     device,

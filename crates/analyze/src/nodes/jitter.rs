@@ -230,7 +230,6 @@ impl Gatherer {
             let [preempted, asleep] = thread.off;
             JitterRow {
                 process: ProcessId::of(process),
-
                 tid: thread.tid,
                 source: if is_watched { "switches" } else { "schedstat" },
                 calls: thread.calls,

@@ -361,7 +361,6 @@ pub(super) fn whole(
     let counts = start.process.setup.counts.last();
     Some(Whole {
         process: start.row.process.clone(),
-
         total_s,
         parts,
         pinned_bytes,

@@ -119,7 +119,6 @@ impl Gatherer {
         let (times_ns, step_us, on_gpu) = times.finish();
         Some(StepsRow {
             process: ProcessId::of(process),
-
             source: StepSource::Program,
             steps: steps.len() as u64,
             calls: calls[calls.len() / 2],

@@ -8,8 +8,8 @@
 
 use super::interference::{slowed, taken, Alone};
 use super::intervals::Union;
+use super::lane::Lane;
 use super::waiting::Waits;
-use super::Lane;
 
 /// By lane: which part of the time of its kernels is lost beside kernels of NCCL that wait; `None` if none
 /// can be compared. They are compared with those of the lane that came last most often. `alone` is what

@@ -8,9 +8,13 @@
 //! Rule: the parts of a bubble sum to it, and with the time in which the GPU computed to the step. Time that
 //! is in two parts counts in the first.
 
+use super::causes::Late;
 use super::intervals::{Span, Union};
-use super::waiting::{without, Late, Waits};
-use super::{share, Lane, Share, LEAST_MATCHED};
+use super::lane::Lane;
+use super::share::share;
+use super::share::Share;
+use super::share::LEAST_MATCHED;
+use super::waiting::{without, Waits};
 use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -148,7 +152,7 @@ fn waited(index: usize, lane: &Lane, waits: &Waits, late: Late) -> Union {
 }
 
 fn parts(index: usize, lane: &Lane, waits: &Waits) -> Parts {
-    let whole = |of: &dyn Fn(&super::Seen) -> Vec<Span>| {
+    let whole = |of: &dyn Fn(&super::window::Seen) -> Vec<Span>| {
         Union::of(lane.windows.iter().flat_map(|w| of(&w.seen)).collect())
     };
     let computes = whole(&|seen| seen.computes.spans().to_vec());

@@ -9,8 +9,8 @@
 //! Rule: ranks live through the same time, so what a second of one holds is held against a second of another.
 //! How often is one figure in all places: runs in a second of all windows, by the same of the others.
 
-use super::by_name::computing;
-use super::Lane;
+use super::kernel_rows::computing;
+use super::lane::Lane;
 use std::collections::BTreeMap;
 
 /// Most of something: more than all the rest together.

@@ -9,7 +9,35 @@
 //! Rule: the causes of a wait sum to at most 1. What comes back to the rank that waits is charged to nobody.
 
 use super::intervals::Span;
-use super::waiting::Direct;
+
+/// Whom a kernel waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// The last rank of a collective.
+    Rank,
+    /// The one that it received from.
+    Sender,
+    /// The one that it sent to.
+    Receiver,
+}
+
+/// A kernel that waited for another GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct {
+    /// Of the kernel.
+    pub lane: usize,
+    /// Of the kernel.
+    pub window: usize,
+    /// Who came last.
+    pub last: usize,
+    /// As what.
+    pub late: Late,
+    /// From when to when it waited.
+    pub whole: Span,
+    /// When the two passed on data in the same direction before, in the same window; of a collective, when
+    /// both went on at the end of the same one before.
+    pub since: Option<i64>,
+}
 
 /// A lane stood still from when to when, and which wait that was.
 pub type Still = (Span, usize);

@@ -9,8 +9,9 @@
 
 use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
+use super::share::share;
+use super::share::Share;
 use super::window::Seen;
-use super::{share, Share};
 use capture::windows::{ActivityKind, DriverCallKind};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::windows::{DriverCall, Window};

@@ -7,10 +7,12 @@
 //! Rule: a window that is not whole has rows too, and none of them is joined: what is missing would shift the
 //! others.
 
+use super::calls::devices;
+use super::calls::WindowCalls;
 use super::intervals::Span;
 use super::kinds::{does, Does};
 use super::window::NcclKernel;
-use super::{devices, join, kinds, WindowCalls};
+use super::{join, kinds};
 use crate::executions::{Steps, Walk};
 use capture::windows::ActivityKind;
 use tables::columns::{known, moment, nonzero, text, Value};

@@ -59,7 +59,6 @@ impl Lane {
     pub(super) fn new(process: &Process, device: u32, active: i64) -> Lane {
         Lane {
             process: ProcessId::of(process),
-
             device,
             active,
             windows: Vec::new(),

@@ -3,15 +3,14 @@
 use super::bubbles::Bubble;
 use super::busier::Busier;
 use super::idle;
-use super::replays::Replay;
+use super::kernel_rows::{FunctionStreams, KernelOfRank, KernelRow};
+use super::replay_rows::Replay;
+use super::share::{Share, LEAST_MATCHED};
 use crate::steps::Steps;
 use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// With fewer operations on all ranks, windows don't say who was waited for.
-pub(super) const LEAST_MATCHED: u64 = 16;
 
 /// What the GPUs did, from kernel windows.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -66,31 +65,6 @@ impl Streams {
                 causes.step_us = step.map(|step| step.mean);
             }
         }
-    }
-}
-
-/// A share of the time, or a ratio.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Share {
-    /// The share, 0 to 1.
-    pub share: f64,
-    /// 95 % interval; null for fewer than three windows.
-    pub interval: Option<(f64, f64)>,
-}
-
-impl Share {
-    /// As a part of something: neither it nor its interval is under 0 or over all of that.
-    pub(crate) fn at_most(self, all: f64) -> Share {
-        let within = |share: f64| share.clamp(0.0, all);
-        Share {
-            share: within(self.share),
-            interval: self.interval.map(|(low, high)| (within(low), within(high))),
-        }
-    }
-
-    /// As a part of the time.
-    pub(crate) fn of_time(self) -> Share {
-        self.at_most(1.0)
     }
 }
 
@@ -150,60 +124,4 @@ pub struct OtherCommunication {
     pub kernels: u64,
     /// Their time, µs.
     pub sum_us: f64,
-}
-
-/// NCCL's kernels of a function.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct FunctionStreams {
-    /// The function.
-    pub function: String,
-    /// Kernels in windows.
-    pub kernels: u64,
-    /// Their time, µs.
-    pub sum_us: f64,
-    /// Of that: nothing computed beside them.
-    pub exposed_us: f64,
-    /// Of that: other kernels computed beside them.
-    pub hidden_us: f64,
-}
-
-/// Kernels of a name, or copies or fills.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct KernelRow {
-    /// The name.
-    pub name: String,
-    /// `computing`, `communication`, `copy` or `fill`.
-    #[schemars(extend("enum" = ["computing", "communication", "copy", "fill"]))]
-    pub kind: &'static str,
-    /// How many.
-    pub kernels: u64,
-    /// Their time, µs.
-    pub sum_us: f64,
-    /// Their time by the time that windows show, 0 to 1 for a kernel that runs alone.
-    pub share: f64,
-    /// Of their time: communication ran beside them.
-    pub beside_us: f64,
-}
-
-/// Kernels of a name, or copies or fills, of one GPU.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct KernelOfRank {
-    /// Its process.
-    #[serde(flatten)]
-    pub process: ProcessId,
-    /// CUDA device ordinal.
-    pub device: u32,
-    /// The name.
-    pub name: String,
-    /// `computing`, `communication`, `copy` or `fill`.
-    #[schemars(extend("enum" = ["computing", "communication", "copy", "fill"]))]
-    pub kind: &'static str,
-    /// How many.
-    pub kernels: u64,
-    /// Their time, µs.
-    pub sum_us: f64,
-    /// Their time by the time that windows of this GPU show.
-    pub share: f64,
-    /// Of their time: communication ran beside them.
-    pub beside_us: f64,
 }

@@ -9,8 +9,8 @@
 
 use super::intervals::{Span, Union};
 use super::kinds::Names;
+use super::lane::LaneWindow;
 use super::window::{NcclKernel, Peer, Seen};
-use super::LaneWindow;
 use crate::executions::Execution;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -27,9 +27,9 @@
 //!
 //! Rule: no rank's exposed waiting is more than its exposed communication.
 
-use super::causes::Causes;
+use super::causes::{Causes, Direct, Late};
 use super::intervals::{Span, Union};
-use super::Lane;
+use super::lane::Lane;
 use crate::interval::LEAST_STRETCHES;
 pub use charging::without;
 use matching::{beside, collective, Aligned};
@@ -89,35 +89,6 @@ pub struct Waits {
     pub causes: Vec<Causes>,
     /// Kernels that pass data on between neighbours, as stages of a pipeline do, and were matched.
     pub passed_on: u64,
-}
-
-/// Whom a kernel waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
-    /// The last rank of a collective.
-    Rank,
-    /// The one that it received from.
-    Sender,
-    /// The one that it sent to.
-    Receiver,
-}
-
-/// A kernel that waited for another GPU.
-#[derive(Clone, Copy, Debug)]
-pub struct Direct {
-    /// Of the kernel.
-    pub lane: usize,
-    /// Of the kernel.
-    pub window: usize,
-    /// Who came last.
-    pub last: usize,
-    /// As what.
-    pub late: Late,
-    /// From when to when it waited.
-    pub whole: Span,
-    /// When the two passed on data in the same direction before, in the same window; of a collective, when
-    /// both went on at the end of the same one before.
-    pub since: Option<i64>,
 }
 
 /// Of how many kernels of a piece it is known when the others came.

@@ -90,7 +90,6 @@ impl ProcessBins {
         let numbers: Vec<Option<u32>> = devices.keys().copied().collect();
         let lane = |(device, bins)| Lane {
             process: ProcessId::of(process),
-
             clock: process.clock_host().to_owned(),
 
             device,

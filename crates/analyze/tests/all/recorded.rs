@@ -80,7 +80,7 @@ fn a_replay_of_a_decode_graph_has_its_calls_and_what_they_take() {
         "{plain:?}"
     );
     // Rank 0 waits in its AllReduces for rank 1, which has 0.2 ms more to do.
-    let exposed = |of: &[analyze::streams::replays::Replay], rank| {
+    let exposed = |of: &[analyze::streams::Replay], rank| {
         let row = of.iter().find(|replay| replay.process.rank == Some(rank));
         row.expect("both ranks").exposed_us
     };
