@@ -100,8 +100,8 @@ fn strings_are_found_in_code() {
     assert_eq!(strings(code), ["one", "two \\\"2\\\""]);
 }
 
-/// The modules of a folder, and which others each of them names behind `from`: `crate::` for those of a crate,
-/// `super::` for the children of a module, which are looked at without their own children.
+/// The modules of a folder, and which others each of them names behind `from`: `crate::` for those of a
+/// crate, `super::` for the children of a module, which are looked at without their own children.
 fn uses(source: &Path, from: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut files = Vec::new();
     sources(source, &mut files);
