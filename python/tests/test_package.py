@@ -117,7 +117,7 @@ ncclscope.record("x", mode="tarce")
     (tmp_path / "user.py").write_text(text)
     done = mypy("user.py", cwd=tmp_path)
     assert re.findall(r":(\d+): (?:note|error): (.*)", done.stdout) == [
-        ("3", 'Revealed type is "ncclscope.report._operations.Statistics | None"'),
+        ("3", 'Revealed type is "ncclscope.report._records.Statistics | None"'),
         ("4", 'Revealed type is "ncclscope._native.Table"'),
         ("5", '"Report" has no attribute "operation"; maybe "operations"?  [attr-defined]'),
         (
