@@ -119,7 +119,7 @@ ncclscope.record("x", mode="tarce")
     assert re.findall(r":(\d+): (?:note|error): (.*)", done.stdout) == [
         ("3", 'Revealed type is "ncclscope.report._records.Statistics | None"'),
         ("4", 'Revealed type is "ncclscope._native.Table"'),
-        ("5", '"Report" has no attribute "operation"; maybe "operations"?  [attr-defined]'),
+        ("5", '"Report" has no attribute "operation"  [attr-defined]'),
         (
             "6",
             'Argument "mode" to "record" has incompatible type "Literal[\'tarce\']"; expected '
