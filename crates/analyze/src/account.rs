@@ -254,9 +254,9 @@ pub struct Answer {
     pub longest_us: Option<(f64, f64)>,
     /// Why it is late.
     pub cause: Cause,
-    /// What the loss rests on: a replay of the run, a replay of the steps that kernel windows show, a replay
-    /// of a typical step from all calls that were timed, exposed times of all ranks, of some, only GPU times
-    /// of calls, or only how long steps took.
+    /// What the loss rests on. That is a replay of the run, of the steps that kernel windows show, or of a
+    /// typical step from all calls that were timed. Else it is exposed times of all ranks, of some, GPU times
+    /// of calls only, or only how long steps took.
     pub source: Source,
     /// Launches in which it came last, of those that were timed on it and another rank.
     pub last: (u64, u64),

@@ -105,9 +105,7 @@ pub struct RunRow {
     pub is_least: bool,
     /// Why calls are not there, or may not be.
     pub incomplete: Vec<String>,
-    /// What the run is as a whole: the mean step, the wall time of the longest rank, the exposed
-    /// communication of the rank that has most, waiting as a part of the GPU time in NCCL, and the bandwidth
-    /// of the operation that moved most bytes.
+    /// What the run is as a whole.
     pub figures: Figures,
     /// What its report found.
     #[serde(skip)]

@@ -46,8 +46,7 @@ pub(crate) mod pattern;
 mod tests;
 
 use crate::executions::Execution;
-use crate::statistics::{spread, Spread};
-use crate::statistics::{Sample, Statistics};
+use crate::statistics::{spread, Sample, Spread, Statistics};
 use crate::subject::ProcessId;
 use pattern::{bursts, equal_parts, follow_each_other, occurrences, paused_periods, Period};
 use schemars::JsonSchema;

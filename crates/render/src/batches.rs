@@ -482,13 +482,7 @@ fn of_report(path: &str, rows: &impl serde::Serialize) -> Result<RecordBatch, Ar
     let rows: Vec<&Json> = rows.as_array().into_iter().flatten().collect();
     let declared = schema.pointer(&format!("/properties/{path}/items"));
     let mut columns = Vec::new();
-    flatten(
-        &schema,
-        declared.unwrap_or(&Json::Null),
-        "",
-        &rows,
-        &mut columns,
-    );
+    flatten(declared.unwrap_or(&Json::Null), "", &rows, &mut columns);
     let fields: Fields = columns.iter().map(|(field, _)| field.clone()).collect();
     let arrays = columns.into_iter().map(|(_, array)| array).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
@@ -515,17 +509,7 @@ fn is_in_us(name: &str) -> bool {
 }
 
 /// Appends the columns of what `declared` declares, with `values` in them.
-fn flatten(
-    schema: &Json,
-    declared: &Json,
-    name: &str,
-    values: &[&Json],
-    columns: &mut Vec<(Field, ArrayRef)>,
-) {
-    if let Some(path) = declared["$ref"].as_str() {
-        let target = schema.pointer(path.trim_start_matches('#'));
-        return flatten(schema, target.unwrap_or(&Json::Null), name, values, columns);
-    }
+fn flatten(declared: &Json, name: &str, values: &[&Json], columns: &mut Vec<(Field, ArrayRef)>) {
     if let Some(parts) = declared["properties"].as_object() {
         for (part, declared) in parts {
             let name = match name {
@@ -533,7 +517,7 @@ fn flatten(
                 name => format!("{name}_{part}"),
             };
             let values: Vec<&Json> = values.iter().map(|value| &value[part]).collect();
-            flatten(schema, declared, &name, &values, columns);
+            flatten(declared, &name, &values, columns);
         }
         return;
     }
@@ -544,7 +528,7 @@ fn flatten(
     };
     for (index, end) in two.iter().flatten().enumerate() {
         let values: Vec<&Json> = values.iter().map(|value| &value[index]).collect();
-        flatten(schema, &json!({ "type": "number" }), end, &values, columns);
+        flatten(&json!({ "type": "number" }), end, &values, columns);
     }
     if two.is_some() {
         return;
@@ -648,7 +632,7 @@ mod tests {
         });
         let value = json!({ "held_up_us": 1.5, "steps": 12 });
         let mut columns = Vec::new();
-        flatten(&Json::Null, &declared, "figures", &[&value], &mut columns);
+        flatten(&declared, "figures", &[&value], &mut columns);
         let map = columns[0].1.as_map();
         let names: Vec<_> = map.keys().as_string::<i32>().iter().flatten().collect();
         let numbers = map.values().as_primitive::<Float64Type>().values();

@@ -177,16 +177,17 @@ fn kernels_by_rank(streams: &Streams, page: &mut Page) {
     ];
     let mut table = Table::new(names, "<>>>>>>");
     table.squeeze = &["mean_us", "kernels"];
-    let unit = Unit::of(streams.kernels_by_rank.iter().map(|kernel| kernel.sum_us));
+    let unit = Unit::of(streams.kernels_by_rank.iter().map(|of| of.kernel.sum_us));
     page.title(&format!(
         "Kernels by rank (in the same order; sum in {}; %: of the time that windows of this GPU show)",
         unit.name
     ));
-    for kernel in &streams.kernels_by_rank {
+    for of in &streams.kernels_by_rank {
+        let kernel = &of.kernel;
         let mut ranks = streams.ranks.iter();
         let this = ranks.find(|rank| {
             (&rank.process.host, rank.process.pid, rank.device)
-                == (&kernel.process.host, kernel.process.pid, kernel.device)
+                == (&of.process.host, of.process.pid, of.device)
         });
         table.row([
             cut(&kernel.name, NAME),

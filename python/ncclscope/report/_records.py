@@ -1568,7 +1568,7 @@ class KernelOfRank(Record):
     sum_us: float
     """Their time, µs."""
     share: float
-    """Their time by the time that windows of this GPU show."""
+    """Their time by the time that windows show, 0 to 1 for a kernel that runs alone."""
     beside_us: float
     """Of their time: communication ran beside them."""
 
@@ -2429,9 +2429,9 @@ class Efficiencies(Record):
     """The share of the wall time that is left without the transfers of the rank with the most work; lower
     and upper end."""
     slowdown: list[float] | None
-    """Without a unit: how many times as long a step takes as if nobody was late, both ends: by what the
-    ranks that are named cost; if none is, as if all ranks were equal, and null if ranks do not all need
-    each other in what they wait for."""
+    """How many times as long a step takes as if nobody was late; lower and upper end, without a unit. It
+    is by what the ranks that are named cost. If none is named, it is as if all ranks were equal, and null
+    if ranks do not all need each other in what they wait for."""
 
 
 class AccountAnswer(Record):
@@ -2459,9 +2459,9 @@ class AccountAnswer(Record):
     cause: Literal["host", "gpu", "unknown"]
     """Why it is late."""
     source: Literal["replay", "windows", "sample", "waits", "some_waits", "call_times", "walls"]
-    """What the loss rests on: a replay of the run, a replay of the steps that kernel windows show, a
-    replay of a typical step from all calls that were timed, exposed times of all ranks, of some, only GPU
-    times of calls, or only how long steps took."""
+    """What the loss rests on. That is a replay of the run, of the steps that kernel windows show, or of a
+    typical step from all calls that were timed. Else it is exposed times of all ranks, of some, GPU times
+    of calls only, or only how long steps took."""
     last: list[int]
     """Launches in which it came last, of those that were timed on it and another rank."""
 

@@ -24,9 +24,9 @@ pub struct Efficiencies {
     /// The share of the wall time that is left without the transfers of the rank with the most work; lower
     /// and upper end.
     pub transfer: Ends,
-    /// Without a unit: how many times as long a step takes as if nobody was late, both ends: by what the
-    /// ranks that are named cost; if none is, as if all ranks were equal, and null if ranks do not all need
-    /// each other in what they wait for.
+    /// How many times as long a step takes as if nobody was late; lower and upper end, without a unit. It is
+    /// by what the ranks that are named cost. If none is named, it is as if all ranks were equal, and null if
+    /// ranks do not all need each other in what they wait for.
     pub slowdown: Option<Ends>,
 }
 

@@ -54,19 +54,9 @@ pub struct KernelOfRank {
     pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
-    /// The name.
-    pub name: String,
-    /// `computing`, `communication`, `copy` or `fill`.
-    #[schemars(extend("enum" = ["computing", "communication", "copy", "fill"]))]
-    pub kind: &'static str,
-    /// How many.
-    pub kernels: u64,
-    /// Their time, µs.
-    pub sum_us: f64,
-    /// Their time by the time that windows of this GPU show.
-    pub share: f64,
-    /// Of their time: communication ran beside them.
-    pub beside_us: f64,
+    /// What ran; its share is of the windows of this GPU.
+    #[serde(flatten)]
+    pub kernel: KernelRow,
 }
 
 /// What a GPU ran: name, kind, and what of it.
@@ -107,23 +97,28 @@ fn us(ns: i64) -> f64 {
     ns as f64 / 1e3
 }
 
+/// What ran of a name, in windows of this length, ns.
+fn row(name: &str, kind: &'static str, of: &OfName, length: f64) -> KernelRow {
+    KernelRow {
+        name: name.to_owned(),
+        kind,
+        kernels: of.kernels,
+        sum_us: us(of.ns),
+        share: of.ns as f64 / length,
+        beside_us: us(of.beside),
+    }
+}
+
 /// By name over all GPUs, largest time first.
 pub fn rows(lanes: &[Lane]) -> Vec<KernelRow> {
     let mut all: BTreeMap<(&str, &'static str), OfName> = BTreeMap::new();
     for (name, kind, of) in lanes.iter().flat_map(named) {
         all.entry((name, kind)).or_default().add(&of);
     }
-    let length: i64 = lanes.iter().map(Lane::seen_ns).sum();
+    let length = lanes.iter().map(Lane::seen_ns).sum::<i64>().max(1) as f64;
     let mut rows: Vec<KernelRow> = all
         .into_iter()
-        .map(|((name, kind), of)| KernelRow {
-            name: name.to_owned(),
-            kind,
-            kernels: of.kernels,
-            sum_us: us(of.ns),
-            share: of.ns as f64 / length.max(1) as f64,
-            beside_us: us(of.beside),
-        })
+        .map(|((name, kind), of)| row(name, kind, &of, length))
         .collect();
     rows.sort_by(|a, b| {
         b.sum_us
@@ -154,12 +149,7 @@ pub fn of_ranks(lanes: &[Lane], rows: &[KernelRow]) -> Vec<KernelOfRank> {
                     process: lane.process.clone(),
 
                     device: lane.device,
-                    name: name.to_owned(),
-                    kind,
-                    kernels: of.kernels,
-                    sum_us: us(of.ns),
-                    share: of.ns as f64 / length,
-                    beside_us: us(of.beside),
+                    kernel: row(name, kind, &of, length),
                 },
             ));
         }

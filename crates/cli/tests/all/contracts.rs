@@ -417,7 +417,7 @@ fn without_words(schema: &Value, path: &str, silent: &mut Vec<String>) {
             without_words(&schema[inner], path, silent);
         }
     }
-    for choice in ["anyOf", "oneOf", "prefixItems"] {
+    for choice in ["anyOf", "oneOf"] {
         for value in schema[choice].as_array().into_iter().flatten() {
             without_words(value, path, silent);
         }
