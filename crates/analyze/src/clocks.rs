@@ -4,7 +4,7 @@
 //! intervals enclose the kernels (CUDA events, or stamps of RING), each rank's begin is before each rank's
 //! end in true time, whatever the hosts' clocks say. The latest begin on one host and the earliest end on
 //! another bound how far their clocks are apart, from both sides. An [`Observations`] takes a [`Side`] per
-//! host of each operation. By pair of hosts and window of time ([`WINDOW_NS`]), it keeps the offsets that are
+//! host of each operation. By pair of hosts and window of time ([`WINDOW`]), it keeps the offsets that are
 //! left when all these bounds hold at once. [`Offsets`] hands them out, and [`Clocks`] is what a report says.
 //!
 //! **Bound.** All times are widened by their error on the host's clock and by the timer's resolution. Within
@@ -18,7 +18,8 @@
 //! close to the offset, unless one host always leaves later. It is moved into the bound if it lies outside. A
 //! rank that is always late changes neither: it makes the bound wide on one side.
 //!
-//! Rule: a bound never rests on the assumption of common ends, and an estimate never narrows a bound.
+//! Rule: a bound never rests on the assumption of common ends, and an estimate never narrows a bound. Only a
+//! [`ClockLine`] turns the time of a host into a moment that all hosts share.
 //!
 //! Source: that messages in both directions bound an offset from both sides is from A. Duda, G. Harrus,
 //! Y. Haddad and G. Bernard, "Estimating global time in distributed systems", ICDCS 1987. A collective is a
@@ -32,58 +33,80 @@ mod tests;
 pub use given::{Given, GivenError};
 pub use lines::ClockLine;
 
+use crate::time::{HostTime, Moment, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A bound holds for operations within a window of this length, ns.
-pub const WINDOW_NS: i64 = 1_000_000_000;
+/// A bound holds for operations within a window of this length.
+pub const WINDOW: Nanos = Nanos::SECOND;
 /// By how much two hosts' clocks may run apart: parts per million. Crystals of servers are within 50, and NTP
 /// corrects most of that.
-pub const FREQUENCY_ERROR_PPM: i64 = 50;
-/// What a timer may leave out, ns: GPUs' stamps were seen in steps of 32 and of 1024.
-pub(crate) const RESOLUTION_NS: i64 = 1_024;
+pub const FREQUENCY_ERROR_PPM: f64 = 50.0;
+/// What a timer may leave out: GPUs' stamps were seen in steps of 32 and of 1024 ns.
+pub(crate) const RESOLUTION: Nanos = Nanos(1_024.0);
 
 /// What an estimate by ends assumes.
 pub const COMMON_ENDS: &str = "common ends";
 
-/// What the ranks of one host tell of an operation, on that host's clock, ns since 1970.
+/// What the ranks of one host tell of an operation, on that host's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
     /// Index of the host.
     pub host: u32,
     /// No later than the moment at which the last of its ranks began.
-    pub begin: i64,
+    pub begin: HostTime,
     /// No earlier than the moment at which the first of its ranks ended.
-    pub end: i64,
+    pub end: HostTime,
     /// That moment as it was measured.
-    pub ended: i64,
+    pub ended: HostTime,
 }
 
 /// Operations of one pair of hosts in one window.
 #[derive(Clone, Debug)]
 struct ClockWindow {
-    /// The clock of the second host less that of the first at the middle of the window, ns.
-    low: i64,
-    high: i64,
+    /// The clock of the second host less that of the first at the middle of the window.
+    low: Nanos,
+    high: Nanos,
     /// The same if ends are common, by operation until all are there, then the median alone.
-    ends: Vec<i64>,
+    ends: Vec<Nanos>,
     operations: u64,
+}
+
+impl ClockWindow {
+    /// Whether an offset fits all of its operations.
+    fn is_sound(&self) -> bool {
+        self.low <= self.high
+    }
 }
 
 /// What operations say, by pair of hosts (the lower index first) and window of the first one's clock.
 #[derive(Debug, Default)]
 pub(crate) struct Observations(BTreeMap<(u32, u32), BTreeMap<i64, ClockWindow>>);
 
-/// What two clocks may run apart in this time, ns.
-pub(crate) fn drift(ns: i64) -> i64 {
-    ns.saturating_abs() / 1_000_000 * FREQUENCY_ERROR_PPM + FREQUENCY_ERROR_PPM
+/// What two clocks may run apart in this time, and in a ms more.
+pub(crate) fn drift(time: Nanos) -> Nanos {
+    // One millionth of a ms is one ns.
+    Nanos(FREQUENCY_ERROR_PPM) * ((time.abs() / Nanos::MS).floor() + 1.0)
 }
 
-fn middle(window: i64) -> i64 {
-    window
-        .saturating_mul(WINDOW_NS)
-        .saturating_add(WINDOW_NS / 2)
+/// The number of the window in which a moment lies.
+fn window_of(at: HostTime) -> i64 {
+    at.0.div_euclid(WINDOW.whole())
+}
+
+fn beginning(window: i64) -> HostTime {
+    HostTime(window.saturating_mul(WINDOW.whole()))
+}
+
+fn middle(window: i64) -> HostTime {
+    beginning(window) + WINDOW / 2.0
+}
+
+/// What the clock of one host says less what another's says. Only this compares times of two hosts before
+/// they are on one clock.
+pub(crate) fn ahead(host: HostTime, base: HostTime) -> Nanos {
+    host - base
 }
 
 impl Observations {
@@ -92,17 +115,13 @@ impl Observations {
         let Some((base, others)) = sides.split_first() else {
             return;
         };
-        let window = base.end.div_euclid(WINDOW_NS);
+        let window = window_of(base.end);
         // What each side proves is of the moment on the first host that it was taken with.
-        let slack = |at: i64| drift(at.saturating_sub(middle(window)));
+        let slack = |at: HostTime| drift(at - middle(window));
         let (at_end, at_begin) = (slack(base.end), slack(base.begin));
         for other in others {
-            let low = other.begin.saturating_sub(base.end).saturating_sub(at_end);
-            let high = other
-                .end
-                .saturating_sub(base.begin)
-                .saturating_add(at_begin);
-            let ends = other.ended.saturating_sub(base.ended);
+            let low = ahead(other.begin, base.end) - at_end;
+            let high = ahead(other.end, base.begin) + at_begin;
             let pair = self.0.entry((base.host, other.host)).or_default();
             let of = pair.entry(window).or_insert(ClockWindow {
                 low,
@@ -111,7 +130,7 @@ impl Observations {
                 operations: 0,
             });
             (of.low, of.high) = (of.low.max(low), of.high.min(high));
-            of.ends.push(ends);
+            of.ends.push(ahead(other.ended, base.ended));
             of.operations += 1;
         }
     }
@@ -125,23 +144,23 @@ impl Observations {
                 of.ends = vec![of.ends[of.ends.len() / 2]];
             }
             // What the offset may be by all windows since the last step, at the middle of the last of them.
-            let mut so_far: Option<(i64, i64, i64)> = None;
+            let mut so_far: Option<(Nanos, Nanos, HostTime)> = None;
             for (window, of) in windows {
-                let begin = window.saturating_mul(WINDOW_NS);
-                if of.low > of.high {
+                let begin = beginning(*window);
+                if !of.is_sound() {
                     steps.push(Contradiction {
                         pair: *pair,
                         from: begin,
-                        until: begin.saturating_add(WINDOW_NS),
-                        by: of.low.saturating_sub(of.high),
+                        until: begin + WINDOW,
+                        by: of.low - of.high,
                     });
                     so_far = None;
                     continue;
                 }
                 let now = middle(*window);
                 let expected = so_far.map(|(low, high, at)| {
-                    let slack = drift(now.saturating_sub(at));
-                    (low.saturating_sub(slack), high.saturating_add(slack), at)
+                    let slack = drift(now - at);
+                    (low - slack, high + slack, at)
                 });
                 so_far = match expected {
                     None => Some((of.low, of.high, now)),
@@ -150,9 +169,9 @@ impl Observations {
                         if both.0 > both.1 {
                             steps.push(Contradiction {
                                 pair: *pair,
-                                from: at.saturating_sub(WINDOW_NS / 2),
-                                until: begin.saturating_add(WINDOW_NS),
-                                by: both.0.saturating_sub(both.1),
+                                from: at - WINDOW / 2.0,
+                                until: begin + WINDOW,
+                                by: both.0 - both.1,
                             });
                             Some((of.low, of.high, now))
                         } else {
@@ -173,9 +192,10 @@ impl Observations {
 #[derive(Clone, Copy, Debug)]
 struct Contradiction {
     pair: (u32, u32),
-    from: i64,
-    until: i64,
-    by: i64,
+    /// On the clock of the first of the pair.
+    from: HostTime,
+    until: HostTime,
+    by: Nanos,
 }
 
 /// How far hosts' clocks are apart, by pair and window.
@@ -186,27 +206,26 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
-    /// Bounds on the clock of `host` less that of `base`, ns, at an operation that ended at `at` on `base`.
-    /// The index of `base` is the lower one.
-    pub fn between(&self, base: u32, host: u32, at: i64) -> Option<(i64, i64)> {
+    /// Bounds on the clock of `host` less that of `base`, at an operation that ended at `at` on `base`. The
+    /// index of `base` is the lower one.
+    pub fn between(&self, base: u32, host: u32, at: HostTime) -> Option<(Nanos, Nanos)> {
         if base == host {
-            return Some((0, 0));
+            return Some((Nanos::ZERO, Nanos::ZERO));
         }
-        let window = at.div_euclid(WINDOW_NS);
+        let window = window_of(at);
         let of = self.pairs.get(&(base, host))?.get(&window)?;
-        let slack = drift(at.saturating_sub(middle(window)));
-        let (low, high) = (of.low.saturating_sub(slack), of.high.saturating_add(slack));
-        (of.low <= of.high).then_some((low, high))
+        let slack = drift(at - middle(window));
+        of.is_sound().then(|| (of.low - slack, of.high + slack))
     }
 
     /// The tree over hosts with the narrowest bounds: by host, the one before it on the way to the first
     /// host.
     fn tree(&self, hosts: usize) -> Vec<Option<u32>> {
         let width = |windows: &BTreeMap<i64, ClockWindow>| {
-            let sound = windows.values().filter(|w| w.low <= w.high);
-            sound.map(|w| w.high.saturating_sub(w.low)).min()
+            let sound = windows.values().filter(|w| w.is_sound());
+            sound.map(|w| w.high - w.low).min()
         };
-        let mut edges: Vec<Vec<(u32, i64)>> = vec![Vec::new(); hosts];
+        let mut edges: Vec<Vec<(u32, Nanos)>> = vec![Vec::new(); hosts];
         for ((a, b), windows) in &self.pairs {
             if let Some(width) = width(windows) {
                 edges[*a as usize].push((*b, width));
@@ -214,12 +233,12 @@ impl Offsets {
             }
         }
         let mut before = vec![None; hosts];
-        let mut far = vec![i64::MAX; hosts];
-        let mut open = std::collections::BTreeSet::from([(0i64, 0u32)]);
-        far.iter_mut().take(1).for_each(|far| *far = 0);
+        let mut far = vec![Nanos(f64::INFINITY); hosts];
+        let mut open = std::collections::BTreeSet::from([(Nanos::ZERO, 0u32)]);
+        far.iter_mut().take(1).for_each(|far| *far = Nanos::ZERO);
         while let Some((distance, host)) = open.pop_first() {
             for (next, width) in edges.get(host as usize).into_iter().flatten() {
-                let through = distance.saturating_add(*width);
+                let through = distance + *width;
                 if through < far[*next as usize] {
                     open.remove(&(far[*next as usize], *next));
                     far[*next as usize] = through;
@@ -231,13 +250,13 @@ impl Offsets {
         before
     }
 
-    /// The sound windows between two hosts, as moments on the clock of `from`. Each has the clock of `to`
-    /// less that of `from` (low, estimate, high), and its number of operations.
-    fn stretch(&self, from: u32, to: u32) -> Vec<(i64, Offset, u64)> {
+    /// The sound windows between two hosts: moments on the clock of `from`, the clock of `to` less that of
+    /// `from`, and the number of operations.
+    fn stretch(&self, from: u32, to: u32) -> Vec<(HostTime, Offset, u64)> {
         let Some(windows) = self.pairs.get(&(from.min(to), from.max(to))) else {
             return Vec::new();
         };
-        let sound = windows.iter().filter(|(_, w)| w.low <= w.high);
+        let sound = windows.iter().filter(|(_, w)| w.is_sound());
         sound
             .map(|(window, of)| {
                 let offset = Offset {
@@ -249,54 +268,64 @@ impl Offsets {
                 if from < to {
                     (at, offset, of.operations)
                 } else {
-                    (
-                        at.saturating_add(offset.estimate()),
-                        offset.turned(),
-                        of.operations,
-                    )
+                    (at + offset.estimate(), offset.turned(), of.operations)
                 }
             })
             .collect()
     }
 }
 
-/// An offset in ns: proved bounds, and what it is if ends are common.
+/// One clock less another: proved bounds, and what it is if ends are common.
 #[derive(Clone, Copy, Debug)]
 struct Offset {
-    low: i64,
-    high: i64,
-    ends: i64,
+    low: Nanos,
+    high: Nanos,
+    ends: Nanos,
 }
 
 impl Offset {
-    fn estimate(&self) -> i64 {
+    fn estimate(&self) -> Nanos {
         self.ends.clamp(self.low, self.high)
+    }
+
+    fn width(&self) -> Nanos {
+        self.high - self.low
     }
 
     fn turned(&self) -> Offset {
         Offset {
-            low: self.high.saturating_neg(),
-            high: self.low.saturating_neg(),
-            ends: self.ends.saturating_neg(),
+            low: -self.high,
+            high: -self.low,
+            ends: -self.ends,
         }
     }
 
     fn plus(&self, other: &Offset) -> Offset {
         Offset {
-            low: self.low.saturating_add(other.low),
-            high: self.high.saturating_add(other.high),
+            low: self.low + other.low,
+            high: self.high + other.high,
             // Where one of them is moved into its bound, the sum counts it so.
-            ends: self.estimate().saturating_add(other.estimate()),
+            ends: self.estimate() + other.estimate(),
         }
     }
 
-    fn widened(&self, by: i64) -> Offset {
+    fn widened(&self, by: Nanos) -> Offset {
         Offset {
-            low: self.low.saturating_sub(by),
-            high: self.high.saturating_add(by),
+            low: self.low - by,
+            high: self.high + by,
             ends: self.ends,
         }
     }
+}
+
+/// What is known of the clock of a host at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    at: Moment,
+    /// Its clock less the reference's.
+    offset: Offset,
+    /// Operations that say so.
+    operations: u64,
 }
 
 /// The hosts' clocks against that of one of them.
@@ -390,10 +419,6 @@ pub struct ClockStep {
     pub least_us: f64,
 }
 
-fn us(ns: i64) -> f64 {
-    ns as f64 / 1e3
-}
-
 impl Clocks {
     /// What a report says of these hosts; null for fewer than two. `hosts` are as operations number them.
     pub(crate) fn new(
@@ -409,12 +434,13 @@ impl Clocks {
         let began = of_reference
             .filter_map(|(_, windows)| windows.keys().next())
             .min();
-        let began = began.map_or(0, |first| first.saturating_mul(WINDOW_NS));
-        let seconds = |at: i64| at.saturating_sub(began) as f64 / 1e9;
+        let began = began.map_or(HostTime(0), |first| beginning(*first));
+        let began = ClockLine::reference().on_reference(began);
+        let seconds = |at: Moment| (at - began).seconds();
         let mut clocks = Clocks {
             reference: reference.clone(),
-            window_s: WINDOW_NS as f64 / 1e9,
-            frequency_error_ppm: FREQUENCY_ERROR_PPM as f64,
+            window_s: WINDOW.seconds(),
+            frequency_error_ppm: FREQUENCY_ERROR_PPM,
             hosts: Vec::new(),
             steps: Vec::new(),
             notes: Vec::new(),
@@ -438,14 +464,13 @@ impl Clocks {
         }
         for step in &offsets.steps {
             let [base, host] = [step.pair.0, step.pair.1].map(|host| &hosts[host as usize]);
-            let line = clocks.lines.get(base);
-            let on = |at: i64| line.map_or(at, |line| line.on_reference(at));
+            let line = ClockLine::of(base, Some(&clocks));
             clocks.steps.push(ClockStep {
                 host: host.clone(),
                 against: base.clone(),
-                from_s: seconds(on(step.from)),
-                until_s: seconds(on(step.until)),
-                least_us: us(step.by),
+                from_s: seconds(line.on_reference(step.from)),
+                until_s: seconds(line.on_reference(step.until)),
+                least_us: step.by.us(),
             });
         }
         clocks.say(given, hosts);
@@ -456,33 +481,32 @@ impl Clocks {
     fn add(
         &mut self,
         host: &str,
-        known: &[(i64, Offset, u64)],
+        known: &[Known],
         offsets: &Offsets,
         path: &[u32],
-        seconds: impl Fn(i64) -> f64,
+        seconds: impl Fn(Moment) -> f64,
     ) {
         let mut row = HostClock {
             host: host.to_owned(),
-            operations: known.iter().map(|(.., operations)| operations).sum(),
+            operations: known.iter().map(|of| of.operations).sum(),
             windows: known.len() as u64,
             ..HostClock::default()
         };
-        let width = |offset: &Offset| offset.high.saturating_sub(offset.low);
-        if let Some((at, best, _)) = known.iter().min_by_key(|(at, of, _)| (width(of), *at)) {
-            let estimate = best.estimate();
-            row.offset_us = Some(us(estimate));
-            (row.low_us, row.high_us) = (Some(us(best.low)), Some(us(best.high)));
-            row.source = Some(if estimate == best.ends {
+        if let Some(Known { at, offset, .. }) = lines::narrowest(known) {
+            let estimate = offset.estimate();
+            row.offset_us = Some(estimate.us());
+            (row.low_us, row.high_us) = (Some(offset.low.us()), Some(offset.high.us()));
+            row.source = Some(if estimate == offset.ends {
                 COMMON_ENDS
             } else {
                 "bounds"
             });
-            row.at_s = Some(seconds(*at));
+            row.at_s = Some(seconds(at));
             let steps = offsets.steps.iter().filter(|step| {
                 let (a, b) = step.pair;
                 path.contains(&a) && path.contains(&b)
             });
-            let breaks: Vec<i64> = steps.map(|step| step.until).collect();
+            let breaks: Vec<Moment> = steps.map(|step| Moment(step.until.0)).collect();
             if breaks.is_empty() {
                 (row.drift_low_ppm, row.drift_high_ppm) = lines::drift_ppm(known).unzip();
             }
@@ -493,18 +517,16 @@ impl Clocks {
     }
 
     /// Puts what was given in the place of what was estimated for the last host.
-    fn give(&mut self, host: &str, known: &[(i64, Offset, u64)], given: &Given) {
+    fn give(&mut self, host: &str, known: &[Known], given: &Given) {
         let (Some(row), Some((offset, error))) =
             (self.hosts.last_mut(), given.between(&self.reference, host))
         else {
             return;
         };
-        let out = |of: &&(i64, Offset, u64)| {
-            offset.saturating_add(error) < of.1.low || offset.saturating_sub(error) > of.1.high
-        };
+        let out = |of: &&Known| offset + error < of.offset.low || offset - error > of.offset.high;
         row.contradicted = (!known.is_empty()).then(|| known.iter().any(|of| out(&of)));
-        row.offset_us = Some(us(offset));
-        row.given_error_us = Some(us(error));
+        row.offset_us = Some(offset.us());
+        row.given_error_us = Some(error.us());
         row.source = Some("given");
         self.lines
             .insert(host.to_owned(), ClockLine::given(offset, error));
@@ -512,8 +534,8 @@ impl Clocks {
         if against > 0 {
             self.notes.push(Note::Contradicted {
                 host: host.to_owned(),
-                offset_us: us(offset),
-                error_us: us(error),
+                offset_us: offset.us(),
+                error_us: error.us(),
                 against,
                 windows: known.len(),
             });

@@ -81,6 +81,7 @@ pub mod stream_waits;
 pub mod streams;
 pub mod subject;
 pub mod summary;
+pub mod time;
 pub mod timeline;
 pub mod topology;
 pub mod tune;

@@ -9,6 +9,7 @@
 use crate::clocks::Clocks;
 use crate::steps::Steps;
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use crate::timeline::curves::{edges, over, SampledCurve};
 use crate::timeline::Timeline;
 use schemars::JsonSchema;
@@ -148,7 +149,7 @@ impl Mpi {
             function: function.cloned(),
             time_us: last.1,
             others_us: (second.1, longest.1),
-            share: longest.1 / 1e6 / longest.2.seen_s,
+            share: Nanos::from_us(longest.1) / Nanos::from_seconds(longest.2.seen_s),
         })
     }
 }
@@ -223,7 +224,7 @@ pub(crate) fn mpi(capture: &Capture, steps: Option<&Steps>) -> Option<Mpi> {
             ranks: 0,
         });
         sum.calls += of.calls;
-        sum.time_us += of.ns as f64 / 1e3;
+        sum.time_us += Nanos::from(of.ns).us();
         sum.ranks += 1;
     }
     let mut functions: Vec<MpiFunction> = functions.into_values().collect();
@@ -240,12 +241,12 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
     let open = mpi.spans.iter().filter(|span| span.open);
     let open = open.max_by_key(|span| (span.inside, std::cmp::Reverse(span.thread)));
     let mut by_kind: Vec<(Purpose, f64)> = (mpi.functions.iter())
-        .map(|of| (kind(&of.name), of.ns as f64 / 1e3))
+        .map(|of| (kind(&of.name), Nanos::from(of.ns).us()))
         .collect();
     // What was not over is in no sum.
     by_kind.extend(
         (mpi.spans.iter().filter(|span| span.open))
-            .map(|span| (kind(mpi.name(span)), span.inside as f64 / 1e3)),
+            .map(|span| (kind(mpi.name(span)), Nanos::from(span.inside).us())),
     );
     let of = |wanted: Purpose| {
         let of = by_kind.iter().filter(|(kind, _)| *kind == wanted);
@@ -258,22 +259,22 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
     };
     let mut collectives: BTreeMap<String, (u64, f64)> = BTreeMap::new();
     let over = mpi.functions.iter();
-    let over = over.map(|of| (of.name.as_str(), of.calls, of.ns as f64 / 1e3));
+    let over = over.map(|of| (of.name.as_str(), of.calls, Nanos::from(of.ns).us()));
     let open_now = mpi.spans.iter().filter(|span| span.open);
-    let open_now = open_now.map(|span| (mpi.name(span), 0, span.inside as f64 / 1e3));
+    let open_now = open_now.map(|span| (mpi.name(span), 0, Nanos::from(span.inside).us()));
     for (name, calls, us) in over.chain(open_now) {
         if kind(name) == Purpose::Collective {
             let of = collectives.entry(name.to_owned()).or_default();
             *of = (of.0 + calls, of.1 + us);
         }
     }
-    let seen_us = (to - from).max(1) as f64 / 1e3;
+    let seen = (HostTime(to) - HostTime(from)).max(Nanos(1.0));
     Some(MpiRow {
         process: ProcessId::of(process),
-        seen_s: seen_us / 1e6,
+        seen_s: seen.us() / 1e6,
         calls: mpi.functions.iter().map(|of| of.calls).sum(),
         time_us,
-        share: time_us / seen_us,
+        share: time_us / seen.us(),
         collectives,
         point_to_point_us: of(Purpose::PointToPoint),
         collective_us: of(Purpose::Collective),
@@ -284,7 +285,7 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
         step_us,
         step_share,
         open: open.map(|span| mpi.name(span).to_owned()),
-        open_us: open.map(|span| span.inside as f64 / 1e3),
+        open_us: open.map(|span| Nanos::from(span.inside).us()),
         untimed: mpi.lost + mpi.untimed,
     })
 }
@@ -293,8 +294,8 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
 fn in_steps(process: &Process, steps: &Steps) -> Option<(f64, f64)> {
     let row = steps.row_of(&process.host, process.pid)?;
     let spans = row.each.iter().filter_map(|step| {
-        let from = step.start_ns?;
-        Some((from, from.checked_add_unsigned(step.time_ns?)?))
+        let from = HostTime(step.start_ns?);
+        Some((from, from + Nanos::from(step.time_ns?)))
     });
     let mut threads: Vec<u32> = process
         .mpi
@@ -303,18 +304,17 @@ fn in_steps(process: &Process, steps: &Steps) -> Option<(f64, f64)> {
         .map(|span| span.thread.unwrap_or(0))
         .collect();
     threads.dedup();
-    let (mut inside, mut length, mut n) = (0.0, 0.0, 0.0);
+    let (mut inside, mut length, mut n) = (Nanos::ZERO, Nanos::ZERO, 0.0);
     for (from, to) in spans {
-        length += (to - from) as f64;
+        length += to - from;
         n += 1.0;
         for thread in &threads {
-            let parts = process.mpi.between(*thread, (from, to));
-            inside += parts
-                .map(|(part, share)| (part.1 - part.0) as f64 * share)
-                .sum::<f64>();
+            let parts = process.mpi.between(*thread, (from.0, to.0));
+            let parts = parts.map(|(part, share)| (HostTime(part.1) - HostTime(part.0)) * share);
+            inside += parts.sum();
         }
     }
-    (length > 0.0).then(|| (inside / n / 1e3, inside / length))
+    (length > Nanos::ZERO).then(|| ((inside / n).us(), inside / length))
 }
 
 /// Which part of the time threads of a process were inside of MPI, by bucket of `timeline`, over processes;
@@ -332,26 +332,28 @@ pub(crate) fn curve(
 }
 
 /// Which part of the time threads were inside between each edge and the next; `None` where that was not seen.
-fn inside(mpi: &tables::mpi::Mpi, edges: &[i64]) -> Option<Vec<Option<f64>>> {
+fn inside(mpi: &tables::mpi::Mpi, edges: &[HostTime]) -> Option<Vec<Option<f64>>> {
     let (from, to) = mpi.seen?;
-    let seen = |edge: &[i64]| (edge[1].min(to) - edge[0].max(from)) as f64;
-    let mut ns = vec![0.0; edges.len().saturating_sub(1)];
+    let common = |edge: &[HostTime], (from, to): (HostTime, HostTime)| {
+        (edge[1].min(to) - edge[0].max(from)).max(Nanos::ZERO)
+    };
+    let mut inside = vec![Nanos::ZERO; edges.len().saturating_sub(1)];
     for span in &mpi.spans {
+        let (begin, end) = (HostTime(span.from), HostTime(span.to));
         // Several calls may be one span.
-        let share = span.inside as f64 / (span.to - span.from).max(1) as f64;
-        let after = edges.partition_point(|edge| *edge <= span.from);
-        let buckets = edges.windows(2).zip(&mut ns).skip(after.saturating_sub(1));
-        for (edge, ns) in buckets.take_while(|(edge, _)| edge[0] < span.to) {
-            let part = edge[1].min(span.to) - edge[0].max(span.from);
-            *ns += share * part.max(0) as f64;
+        let share = Nanos::from(span.inside) / (end - begin).max(Nanos(1.0));
+        let after = edges.partition_point(|edge| *edge <= begin);
+        let buckets = edges.windows(2).zip(&mut inside);
+        let buckets = buckets.skip(after.saturating_sub(1));
+        for (edge, inside) in buckets.take_while(|(edge, _)| edge[0] < end) {
+            *inside += common(edge, (begin, end)) * share;
         }
     }
-    let shares = edges.windows(2).zip(ns);
-    Some(
-        shares
-            .map(|(edge, ns)| (seen(edge) > 0.0).then(|| ns / seen(edge)))
-            .collect(),
-    )
+    let shares = edges.windows(2).zip(inside).map(|(edge, inside)| {
+        let seen = common(edge, (HostTime(from), HostTime(to)));
+        (seen > Nanos::ZERO).then(|| inside / seen)
+    });
+    Some(shares.collect())
 }
 
 #[cfg(test)]
@@ -601,11 +603,14 @@ mod tests {
             spans: vec![span(60, 150, 90), span(200, 300, 50)],
             ..tables::mpi::Mpi::default()
         };
-        let found = inside(&mpi, &[0, 100, 200, 300, 400, 500]).expect("it was seen");
+        let found = inside(&mpi, &[0, 100, 200, 300, 400, 500].map(HostTime)).expect("it was seen");
         let wanted = [Some(0.8), Some(0.5), Some(0.5), Some(0.0), None];
         for (found, wanted) in found.iter().zip(wanted) {
             assert_eq!(found.map(|of| (of * 1e6).round() / 1e6), wanted);
         }
-        assert_eq!(inside(&tables::mpi::Mpi::default(), &[0, 100]), None);
+        assert_eq!(
+            inside(&tables::mpi::Mpi::default(), &[0, 100].map(HostTime)),
+            None
+        );
     }
 }

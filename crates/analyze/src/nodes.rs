@@ -12,8 +12,9 @@ pub mod jitter;
 pub mod threads;
 
 use crate::clocks::Clocks;
-use crate::series::{grown, Meter};
+use crate::series::{grown, Meter, MJ_PER_J};
 use crate::steps::Steps;
+use crate::time::{HostTime, Nanos};
 use crate::timeline::Timeline;
 use capture::samples::{GPU_ENERGY, GPU_POWER, NODE_CPU, PROCESS_CPU, SAMPLER_CPU};
 use schemars::JsonSchema;
@@ -138,9 +139,9 @@ pub struct LinkRow {
     pub received_bytes: Option<u64>,
 }
 
-/// A GPU that gave no figure for so long before the node's last sample has gone, ns: ten ticks. All sources
-/// are read in the last one.
-const GONE_NS: i64 = 1_000_000_000;
+/// A GPU that gave no figure for so long before the node's last sample has gone: ten ticks. All sources are
+/// read in the last one.
+const GONE: Nanos = Nanos::SECOND;
 
 /// Why the clocks of a GPU are held down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -230,9 +231,10 @@ fn mean(points: &[(i64, u64)]) -> Option<f64> {
 }
 
 fn row(node: &Node) -> NodeRow {
-    let seconds = node
+    let time = node
         .span()
-        .map_or(0.0, |(from, to)| (to - from) as f64 / 1e9);
+        .map_or(Nanos::ZERO, |(from, to)| HostTime(to) - HostTime(from));
+    let seconds = time.seconds();
     let per_second = |sum: Option<u64>, unit: f64| {
         sum.filter(|_| seconds > 0.0)
             .map(|sum| sum as f64 / unit / seconds)
@@ -281,13 +283,15 @@ fn row(node: &Node) -> NodeRow {
 /// A run that was killed has no last tick. Then figures are as old as they are seldom.
 fn lost_after(node: &Node, uuid: &str) -> Option<f64> {
     let (begin, end) = node.span()?;
+    let (begin, end) = (HostTime(begin), HostTime(end));
     let own = [GPU_ENERGY, GPU_POWER];
     let mut series = own.iter().filter_map(|name| node.of(name, uuid));
     let points = &series.next()?.points;
-    let last = points.last()?.0;
-    let pauses = points.windows(2).map(|pair| pair[1].0 - pair[0].0);
-    let usual = pauses.max().unwrap_or(0);
-    (end - last > GONE_NS.max(usual.saturating_mul(2))).then(|| (last - begin) as f64 / 1e9)
+    let last = HostTime(points.last()?.0);
+    let pauses = points.windows(2);
+    let pauses = pauses.map(|pair| HostTime(pair[1].0) - HostTime(pair[0].0));
+    let usual = pauses.max().unwrap_or_default();
+    (end - last > GONE.max(usual * 2.0)).then(|| (last - begin).seconds())
 }
 
 /// What the links of a GPU carried, by number.
@@ -320,7 +324,7 @@ fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
         let points = |name: &str| node.of(name, uuid).map(|series| series.points.as_slice());
         let grew = |name: &str| node.of(name, uuid).and_then(grown);
         let meter = Meter::of(node, uuid);
-        let counter_j = grew(GPU_ENERGY).map(|mj| mj as f64 / 1e3);
+        let counter_j = grew(GPU_ENERGY).map(|mj| mj as f64 / MJ_PER_J);
         let integrated_j = meter.as_ref().and_then(Meter::integrated);
         let all = meter.as_ref().and_then(Meter::all);
         let gap = counter_j
@@ -343,8 +347,8 @@ fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
             integrated_j,
             gap,
             mean_w: all
-                .filter(|(_, s)| *s > 0.0)
-                .map(|(joules, seconds)| joules / seconds),
+                .filter(|(_, time)| *time > Nanos::ZERO)
+                .map(|(joules, time)| joules / time.seconds()),
             max_w: points(GPU_POWER)
                 .and_then(highest)
                 .map(|mw| mw as f64 / 1e3),

@@ -14,9 +14,10 @@
 //! Rule: the sum of a curve over all buckets is the sum in the report's tables. What has no time is in no
 //! bucket, and [`Timeline::without_time`] counts it.
 
-use crate::clocks::Clocks;
+use crate::clocks::{ClockLine, Clocks};
 use crate::deaths::Death;
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Moment, Nanos};
 use curves::{Curves, SampledCurve};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -178,6 +179,11 @@ pub struct Active {
 }
 
 impl Timeline {
+    /// Where a bucket begins, and the one before it ends.
+    pub(crate) fn edge(&self, bucket: u64) -> Moment {
+        Moment(self.begin_ns) + Nanos::from_us(bucket as f64 * self.bucket_us)
+    }
+
     /// Bytes of all calls, in units of 1e9, if the sizes are known.
     pub(crate) fn gb(&self) -> Option<f64> {
         let bytes = self.bytes.as_ref()?;
@@ -187,11 +193,11 @@ impl Timeline {
     /// Marks when ranks died, in the order of the deaths.
     pub(crate) fn mark_deaths(&mut self, deaths: &[Death], clocks: Option<&Clocks>) {
         self.marks.extend(deaths.iter().map(|death| {
-            let line = clocks.and_then(|clocks| clocks.lines.get(&death.process.host));
-            let at = line.map_or(death.seen_ns, |line| line.on_reference(death.seen_ns));
+            let line = ClockLine::of(&death.process.host, clocks);
+            let at = line.on_reference(HostTime(death.seen_ns));
             Mark {
                 kind: "dead_rank",
-                at_us: at.saturating_sub(self.begin_ns) as f64 / 1e3,
+                at_us: (at - Moment(self.begin_ns)).us(),
             }
         }));
     }

@@ -13,7 +13,8 @@
 
 use crate::fields::{self, Texts};
 use crate::timeline::{self, Span};
-use analyze::clocks::{self, Clocks};
+use analyze::clocks::{ClockLine, Clocks};
+use analyze::time::HostTime;
 use capture::callback::{Callback, EntryPoint};
 use capture::rows::Ticks;
 use nccl_abi::{event, state};
@@ -162,8 +163,8 @@ impl<'a> Events<'a> {
         let mut place: Vec<HashMap<u64, usize>> = Vec::new();
         let mut parents: Vec<Option<(usize, u64)>> = Vec::new();
         for (number, process) in capture.processes.iter().enumerate() {
-            let line = clocks.and_then(|clocks| clocks.lines.get(process.clock_host()));
-            place.push(all.read(number, line, &mut parents));
+            let line = ClockLine::of(process.clock_host(), clocks);
+            place.push(all.read(number, &line, &mut parents));
         }
         for (bar, parent) in all.bars.iter_mut().zip(parents) {
             bar.parent = parent.and_then(|(process, number)| place[process].get(&number).copied());
@@ -183,11 +184,11 @@ impl<'a> Events<'a> {
     fn read(
         &mut self,
         process: usize,
-        line: Option<&clocks::ClockLine>,
+        line: &ClockLine,
         parents: &mut Vec<Option<(usize, u64)>>,
     ) -> HashMap<u64, usize> {
         let of = &self.capture.processes[process];
-        let on_one_clock = |ns: i64| line.map_or(ns, |line| line.on_reference(ns));
+        let on_one_clock = |ns: i64| line.on_reference(HostTime(ns)).0;
         let at = |ticks: Ticks| of.clock.realtime(ticks).map(on_one_clock);
         let first = self.bars.len();
         let mut place = HashMap::new();

@@ -23,8 +23,9 @@
 //!
 //! Rule: a call without any time is not placed, and [`Timeline::unplaced`] counts it.
 
-use analyze::clocks::{Clocks, HostClock};
+use analyze::clocks::{ClockLine, Clocks, HostClock};
 use analyze::streams::kernels;
+use analyze::time::{HostTime, Nanos};
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::{CallRef, Series};
 use tables::{Call, Capture, GpuTimes, Process, Shape};
@@ -181,7 +182,7 @@ struct Line {
     /// By shape, what moves stamps that are on the GPU's clock.
     offset_of: Vec<Option<i64>>,
     /// How its host's times are moved onto the clock of the first host.
-    clock: Option<analyze::clocks::ClockLine>,
+    clock: ClockLine,
 }
 
 /// The calls of a capture on a time line.
@@ -211,8 +212,8 @@ impl<'a> Timeline<'a> {
     fn made(capture: &'a Capture, clocks: Option<&'a Clocks>, trims: bool) -> Timeline<'a> {
         let numbers = numbers(&capture.processes);
         let line = |(process, number): (&'a Process, u32)| {
-            let clock = clocks.and_then(|clocks| clocks.lines.get(process.clock_host()));
-            Line::new(capture, process, number, clock.cloned(), trims)
+            let clock = ClockLine::of(process.clock_host(), clocks);
+            Line::new(capture, process, number, clock, trims)
         };
         let mut timeline = Timeline {
             capture,
@@ -296,8 +297,8 @@ impl<'a> Timeline<'a> {
             Some("bounds") => "as operations bound it",
             _ => "assuming common ends",
         };
-        let error = line.error_ns.map_or("not known".to_owned(), |error| {
-            format!("{:.1} us at most", error as f64 / 1e3)
+        let error = line.error.map_or("not known".to_owned(), |error| {
+            format!("{:.1} us at most", error.us())
         });
         let false_if_given = if row.contradicted == Some(true) {
             "; operations contradict it"
@@ -308,7 +309,7 @@ impl<'a> Timeline<'a> {
             "times are moved from the clock of {host} onto that of {}, which is {:.1} us behind it at first, \
              {rests}; error {error}{false_if_given}",
             clocks.reference,
-            line.first_offset_ns() as f64 / 1e3,
+            line.first_offset().us(),
         ))
     }
 
@@ -322,8 +323,8 @@ impl<'a> Timeline<'a> {
         if *host == clocks.reference {
             return Some(0);
         }
-        let error = clocks.lines.get(host)?.error_ns?;
-        Some(u32::try_from(error).unwrap_or(u32::MAX))
+        let error = clocks.lines.get(host)?.error?;
+        Some(u32::try_from(error.whole()).unwrap_or(u32::MAX))
     }
 
     /// A moment of a process's host on the clock of the first host.
@@ -337,11 +338,10 @@ impl<'a> Timeline<'a> {
         let clocks = self.clocks?;
         let host = |row: &HostClock| {
             let line = clocks.lines.get(&row.host);
-            let us = |ns: i64| ns as f64 / 1e3;
             serde_json::json!({
                 "host": row.host,
-                "offset_us": line.map(|line| us(line.first_offset_ns())),
-                "error_us": line.and_then(|line| line.error_ns).map(us),
+                "offset_us": line.map(|line| line.first_offset().us()),
+                "error_us": line.and_then(|line| line.error).map(Nanos::us),
                 "source": row.source,
                 "contradicted": row.contradicted,
             })
@@ -448,7 +448,7 @@ impl Line {
         capture: &Capture,
         process: &Process,
         number: u32,
-        clock: Option<analyze::clocks::ClockLine>,
+        clock: ClockLine,
         trims: bool,
     ) -> Line {
         let device = |shape: &Shape| {
@@ -596,14 +596,12 @@ impl Line {
 
     /// A span of this process's host on the clock of the first host.
     fn on_one_clock(&self, span: Span) -> Span {
-        let Some(clock) = &self.clock else {
-            return span;
-        };
-        let begin = clock.on_reference(span.begin);
+        let on_one_clock = |at: i64| self.clock.on_reference(HostTime(at)).0;
+        let begin = on_one_clock(span.begin);
         Span {
             begin,
             // A clock that was set back meanwhile.
-            end: clock.on_reference(span.end).max(begin),
+            end: on_one_clock(span.end).max(begin),
         }
     }
 

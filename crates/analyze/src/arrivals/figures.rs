@@ -6,6 +6,7 @@ use super::sampled::Scale;
 use super::stalls::{stalls, Last};
 use super::{hosts, links, what_if, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
 use crate::interval::{beyond_chance, Batches};
+use crate::time::{HostTime, Nanos};
 use tables::Capture;
 
 /// Why a rank came last.
@@ -138,9 +139,9 @@ impl Operations {
                     row.last_over_hosts += 1;
                     if let Some(late) = lateness {
                         let (least, most) = late.arrival;
-                        *row.last_proved.get_or_insert(0) += u64::from(least > 0);
-                        *row.last_refuted.get_or_insert(0) += u64::from(most < 0);
-                        *row.late_proved_us.get_or_insert(0.0) += least.max(0) as f64 / 1e3;
+                        *row.last_proved.get_or_insert(0) += u64::from(least > Nanos::ZERO);
+                        *row.last_refuted.get_or_insert(0) += u64::from(most < Nanos::ZERO);
+                        *row.late_proved_us.get_or_insert(0.0) += least.max(Nanos::ZERO).us();
                     }
                 }
             }
@@ -158,8 +159,8 @@ impl Operations {
                 && start.saturating_sub(part.launch_ns) as f64 >= own.max(1.0);
             let reason = match launch {
                 Some(_) if in_time => Some(Reason::BusyGpu),
-                Some((least, _)) if least as f64 >= 0.5 * own => Some(Reason::LateLaunch),
-                Some((_, most)) if (most as f64) < 0.5 * own => Some(Reason::BusyGpu),
+                Some((least, _)) if least.0 >= 0.5 * own => Some(Reason::LateLaunch),
+                Some((_, most)) if most.0 < 0.5 * own => Some(Reason::BusyGpu),
                 // Over hosts the clocks may leave it open.
                 _ => None,
             };
@@ -277,20 +278,20 @@ impl Operations {
         }
     }
 
-    /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
-    fn launch_lateness(&self, arrivals: &[(u64, PartIndex)]) -> Option<i64> {
+    /// By how much the last to arrive was launched after all others, where one host's clock tells.
+    fn launch_lateness(&self, arrivals: &[(u64, PartIndex)]) -> Option<Nanos> {
         let (_, last) = arrivals.last()?;
         let clock = &self.lanes[last.0 as usize].clock;
-        let mut others = i64::MIN;
+        let mut others = HostTime(i64::MIN);
         for (_, place) in &arrivals[..arrivals.len() - 1] {
             let launch = self.part(*place).launch_ns;
             if launch == 0 || self.lanes[place.0 as usize].clock != *clock {
                 return None;
             }
-            others = others.max(launch);
+            others = others.max(HostTime(launch));
         }
         let launch = self.part(*last).launch_ns;
-        (launch != 0).then(|| launch.saturating_sub(others))
+        (launch != 0).then(|| HostTime(launch) - others)
     }
 }
 

@@ -8,7 +8,8 @@
 //! Rule: an operation of which one kernel's place on its host's clock is not known proves nothing.
 
 use super::operations::{Operations, PartIndex};
-use crate::clocks::{drift, Given, Observations, Offsets, Side, RESOLUTION_NS};
+use crate::clocks::{ahead, drift, Given, Observations, Offsets, Side, RESOLUTION};
+use crate::time::{HostTime, Nanos};
 use std::collections::HashMap;
 use tables::Capture;
 
@@ -25,11 +26,11 @@ pub(crate) fn hosts(capture: &Capture) -> Vec<String> {
     hosts
 }
 
-/// A kernel on its host's clock, ns.
+/// A kernel on its host's clock.
 struct OnHost {
-    start: i64,
-    end: i64,
-    error: i64,
+    start: HostTime,
+    end: HostTime,
+    error: Nanos,
 }
 
 impl Operations {
@@ -47,11 +48,11 @@ impl Operations {
         if part.error == 0 {
             return None;
         }
-        let start = i64::try_from(part.start).ok()?;
+        let start = HostTime(i64::try_from(part.start).ok()?);
         Some(OnHost {
             start,
-            end: start.saturating_add_unsigned(part.ns),
-            error: i64::from(part.error) + RESOLUTION_NS,
+            end: start + Nanos::from(part.ns),
+            error: Nanos::from(part.error) + RESOLUTION,
         })
     }
 
@@ -79,8 +80,8 @@ impl Operations {
                 };
                 let this = Side {
                     host,
-                    begin: on.start.saturating_sub(on.error),
-                    end: on.end.saturating_add(on.error),
+                    begin: on.start - on.error,
+                    end: on.end + on.error,
                     ended: on.end,
                 };
                 match &mut by_host[host as usize] {
@@ -111,11 +112,11 @@ impl Operations {
         proof: &Proof,
     ) -> Option<Lateness> {
         let (_, last) = arrivals.last()?;
-        let mut base: Option<(u32, i64)> = None;
+        let mut base: Option<(u32, HostTime)> = None;
         for (_, place) in arrivals {
             let host = proof.host_of[place.0 as usize]?;
             let on = self.on_host(*place)?;
-            let end = on.end.saturating_add(on.error);
+            let end = on.end + on.error;
             base = Some(match base {
                 Some((first, _)) if host < first => (host, end),
                 Some((first, least)) if host == first => (host, least.min(end)),
@@ -126,9 +127,13 @@ impl Operations {
         let (base, at) = base?;
         let late = self.on_host(*last)?;
         let host = proof.host_of[last.0 as usize]?;
-        let launched = |place: PartIndex| Some(self.part(place).launch_ns).filter(|ns| *ns != 0);
-        let (mut arrival, mut launch) = ((i64::MAX, i64::MAX), Some((i64::MAX, i64::MAX)));
-        let mut known: Option<(u32, (i64, i64))> = None;
+        let launched = |place: PartIndex| {
+            let at = Some(self.part(place).launch_ns).filter(|ns| *ns != 0);
+            at.map(HostTime)
+        };
+        const LATE: Nanos = Nanos(f64::INFINITY);
+        let (mut arrival, mut launch) = ((LATE, LATE), Some((LATE, LATE)));
+        let mut known: Option<(u32, (Nanos, Nanos))> = None;
         for (_, place) in &arrivals[..arrivals.len() - 1] {
             let (other, on) = (proof.host_of[place.0 as usize]?, self.on_host(*place)?);
             let apart = match known {
@@ -136,37 +141,32 @@ impl Operations {
                 _ => proof.apart(base, at, host, other)?,
             };
             known = Some((other, apart));
-            let after = late.start.saturating_sub(on.start);
-            let error = late.error.saturating_add(on.error);
-            let earliest = after.saturating_sub(error).saturating_add(apart.0);
-            let latest = after.saturating_add(error).saturating_add(apart.1);
+            // As the two clocks say, which are `apart`.
+            let after = ahead(late.start, on.start);
+            let error = late.error + on.error;
+            let (earliest, latest) = (after - error + apart.0, after + error + apart.1);
             arrival = (arrival.0.min(earliest), arrival.1.min(latest));
             launch = launch.and_then(|(low, high)| {
-                let after = launched(*last)?.saturating_sub(launched(*place)?);
-                let (earliest, latest) =
-                    (after.saturating_add(apart.0), after.saturating_add(apart.1));
-                Some((low.min(earliest), high.min(latest)))
+                let after = ahead(launched(*last)?, launched(*place)?);
+                Some((low.min(after + apart.0), high.min(after + apart.1)))
             });
         }
         // The offset is of the end on the first host, and arrivals are earlier by the longest kernel at most.
-        let slack = drift(i64::try_from(arrivals[0].0).unwrap_or(i64::MAX));
+        let slack = drift(Nanos::from(arrivals[0].0));
         Some(Lateness {
-            arrival: (
-                arrival.0.saturating_sub(slack),
-                arrival.1.saturating_add(slack),
-            ),
+            arrival: (arrival.0 - slack, arrival.1 + slack),
             launch,
         })
     }
 }
 
-/// By how much the last came after all others, ns: at least and at most. Negative where it came before one of
+/// By how much the last came after all others: at least and at most. Negative where it came before one of
 /// them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lateness {
-    pub arrival: (i64, i64),
+    pub arrival: (Nanos, Nanos),
     /// Of its launch on the host; nothing where one was not known.
-    pub launch: Option<(i64, i64)>,
+    pub launch: Option<(Nanos, Nanos)>,
 }
 
 /// What arrivals over hosts are compared by.
@@ -198,9 +198,9 @@ impl Proof {
     }
 
     /// The clock of `host` less that of `base`, in an operation that ended at `at` there.
-    fn between(&self, base: u32, host: u32, at: i64) -> Option<(i64, i64)> {
+    fn between(&self, base: u32, host: u32, at: HostTime) -> Option<(Nanos, Nanos)> {
         if base == host {
-            return Some((0, 0));
+            return Some((Nanos::ZERO, Nanos::ZERO));
         }
         let bound = self.offsets.between(base, host, at);
         let hosts = [base, host].map(|host| self.hosts[host as usize].as_str());
@@ -219,15 +219,12 @@ impl Proof {
 
     /// Least and greatest value of the clock of `other` less that of `host`, in an operation that has `base`
     /// as its first host.
-    fn apart(&self, base: u32, at: i64, host: u32, other: u32) -> Option<(i64, i64)> {
+    fn apart(&self, base: u32, at: HostTime, host: u32, other: u32) -> Option<(Nanos, Nanos)> {
         if host == other {
-            return Some((0, 0));
+            return Some((Nanos::ZERO, Nanos::ZERO));
         }
         let host = self.between(base, host, at)?;
         let other = self.between(base, other, at)?;
-        Some((
-            other.0.saturating_sub(host.1),
-            other.1.saturating_sub(host.0),
-        ))
+        Some((other.0 - host.1, other.1 - host.0))
     }
 }

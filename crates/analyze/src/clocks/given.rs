@@ -3,6 +3,7 @@
 //! A [`Given`] is read from a file (CSV or JSON: host, offset_ns, error_ns), or says that all clocks agree to
 //! so much. It takes the place of the estimate; operations are still held against it.
 
+use crate::time::Nanos;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -10,10 +11,10 @@ use std::path::Path;
 /// Offsets that were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// Clocks of any two hosts differ by no more than this, ns.
-    Within(i64),
-    /// By host: its clock less the right time, and the error of that, ns.
-    Hosts(BTreeMap<String, (i64, i64)>),
+    /// Clocks of any two hosts differ by no more than this.
+    Within(Nanos),
+    /// By host: its clock less the right time, and the error of that.
+    Hosts(BTreeMap<String, (Nanos, Nanos)>),
 }
 
 /// Why a text holds no offsets.
@@ -82,7 +83,7 @@ impl Given {
     pub fn within(time: &str) -> Result<Given, GivenError> {
         let ns = units::nanos(time, None);
         match ns.filter(|ns| *ns < MOST_NS as f64) {
-            Some(ns) => Ok(Given::Within(ns.ceil() as i64)),
+            Some(ns) => Ok(Given::Within(Nanos(ns.ceil()))),
             None => Err(GivenError {
                 said: format!("expected a time like `within=100us`, found `{time}`"),
                 hint: "ns, us, ms and s are units",
@@ -121,7 +122,8 @@ impl Given {
                     {offset_ns} ± {error_ns} ns"
                 )));
             }
-            if hosts.insert(host.clone(), (offset_ns, error_ns)).is_some() {
+            let of = (Nanos::from(offset_ns), Nanos::from(error_ns));
+            if hosts.insert(host.clone(), of).is_some() {
                 return Err(GivenError::of_rows(format!(
                     "host `{host}`: expected one row, found two"
                 )));
@@ -135,13 +137,13 @@ impl Given {
         Ok(Given::Hosts(hosts))
     }
 
-    /// The clock of `host` less that of `base`, and the error of that, ns.
-    pub(crate) fn between(&self, base: &str, host: &str) -> Option<(i64, i64)> {
+    /// The clock of `host` less that of `base`, and the error of that.
+    pub(crate) fn between(&self, base: &str, host: &str) -> Option<(Nanos, Nanos)> {
         match self {
-            Given::Within(error) => Some((0, *error)),
+            Given::Within(error) => Some((Nanos::ZERO, *error)),
             Given::Hosts(hosts) => {
                 let ((base, base_error), (host, error)) = (hosts.get(base)?, hosts.get(host)?);
-                Some((host - base, base_error + error))
+                Some((*host - *base, *base_error + *error))
             }
         }
     }
@@ -203,7 +205,7 @@ mod tests {
         );
         assert_eq!(csv, json);
         let given = csv.expect("offsets");
-        assert_eq!(given.between("a", "b"), Some((1250, 310)));
+        assert_eq!(given.between("a", "b"), Some((Nanos(1250.0), Nanos(310.0))));
         assert_eq!(given.between("a", "c"), None);
         assert_eq!(given.unknown(&["b".into()]), ["a"]);
     }
@@ -224,8 +226,11 @@ mod tests {
 
     #[test]
     fn clocks_that_agree_to_so_much() {
-        assert_eq!(Given::within("100us"), Ok(Given::Within(100_000)));
-        assert_eq!(Given::within("1.5ms"), Ok(Given::Within(1_500_000)));
+        assert_eq!(Given::within("100us"), Ok(Given::Within(Nanos::US * 100.0)));
+        assert_eq!(
+            Given::within("1.5ms"),
+            Ok(Given::Within(Nanos::US * 1_500.0))
+        );
         for odd in ["", "100", "us", "-1us", "NaNs", "1e300s", "1d"] {
             assert!(Given::within(odd).is_err(), "{odd}");
         }

@@ -3,32 +3,47 @@
 //!
 //! Rule: a line is an estimate; its error says how far the truth may be from it where it is bounded.
 
-use super::{drift, Offset, Offsets, FREQUENCY_ERROR_PPM, WINDOW_NS};
+use super::{drift, Clocks, Known, Offset, Offsets, FREQUENCY_ERROR_PPM, WINDOW};
+use crate::time::{HostTime, Moment, Nanos};
 
-/// The windows on the way from the first host of `path` to its last, as moments on the first one's clock.
-/// With each come the last one's clock less the first one's, and how many operations the last leg has. A leg
-/// counts where the one before it has a window at that time.
-pub(super) fn along(offsets: &Offsets, path: &[u32]) -> Vec<(i64, Offset, u64)> {
+impl Known {
+    /// The same moment on the clock of the host.
+    fn on_host(&self) -> HostTime {
+        HostTime((self.at + self.offset.estimate()).0)
+    }
+}
+
+/// What is known on the way from the reference, which is the first host of `path`, to its last. The number of
+/// operations is that of the last leg. A leg counts where the one before it has a window at that time.
+pub(super) fn along(offsets: &Offsets, path: &[u32]) -> Vec<Known> {
     let mut legs = path.windows(2).map(|leg| offsets.stretch(leg[0], leg[1]));
-    let mut known = legs.next().unwrap_or_default();
+    let first = legs.next().unwrap_or_default().into_iter();
+    let known = first.map(|(at, offset, operations)| Known {
+        // It is the reference's own clock.
+        at: Moment(at.0),
+        offset,
+        operations,
+    });
+    let mut known: Vec<Known> = known.collect();
     for leg in legs {
         let mut on_the_way = known.iter();
         let mut next = on_the_way.next();
         let mut joined = Vec::new();
+        // `at` is on the clock of the host between.
         for (at, offset, operations) in leg {
-            // The clock of the host between, at the middle of the window so far.
-            let moment = |of: &(i64, Offset, u64)| of.0.saturating_add(of.1.estimate());
-            while next.is_some_and(|of| moment(of) < at.saturating_sub(WINDOW_NS / 2)) {
+            while next.is_some_and(|of| of.on_host() < at - WINDOW / 2.0) {
                 next = on_the_way.next();
             }
             let Some(of) = next else {
                 break;
             };
-            let apart = at.saturating_sub(moment(of));
-            if apart.saturating_abs() <= WINDOW_NS / 2 {
-                let so_far = of.1.widened(drift(apart));
-                let first = at.saturating_sub(of.1.estimate());
-                joined.push((first, so_far.plus(&offset), operations));
+            let apart = at - of.on_host();
+            if apart.abs() <= WINDOW / 2.0 {
+                joined.push(Known {
+                    at: of.at + apart,
+                    offset: of.offset.widened(drift(apart)).plus(&offset),
+                    operations,
+                });
             }
         }
         known = joined;
@@ -36,76 +51,81 @@ pub(super) fn along(offsets: &Offsets, path: &[u32]) -> Vec<(i64, Offset, u64)> 
     known
 }
 
+/// The window with the narrowest bounds, the first of equals.
+pub(super) fn narrowest(known: &[Known]) -> Option<Known> {
+    let width = |of: &&Known| (of.offset.width(), of.at);
+    known.iter().min_by_key(width).copied()
+}
+
 /// By how much the clock runs faster, in millionths, between the best windows of the first half of the run
 /// and of the second.
-pub(super) fn drift_ppm(known: &[(i64, Offset, u64)]) -> Option<(f64, f64)> {
-    let best = |of: &[(i64, Offset, u64)]| {
-        let width = |(at, of, _): &&(i64, Offset, u64)| (of.high.saturating_sub(of.low), *at);
-        of.iter().min_by_key(width).copied()
-    };
+pub(super) fn drift_ppm(known: &[Known]) -> Option<(f64, f64)> {
     let (first, second) = known.split_at(known.len() / 2);
-    let (from, to) = (best(first)?, best(second)?);
-    let passed = to.0.saturating_sub(from.0);
-    let ppm = |ns: i64| ns as f64 / passed as f64 * 1e6;
-    (passed > 0).then(|| {
+    let (from, to) = (narrowest(first)?, narrowest(second)?);
+    let passed = to.at - from.at;
+    let ppm = |more: Nanos| more / passed * 1e6;
+    (passed > Nanos::ZERO).then(|| {
         (
-            ppm(to.1.low.saturating_sub(from.1.high)),
-            ppm(to.1.high.saturating_sub(from.1.low)),
+            ppm(to.offset.low - from.offset.high),
+            ppm(to.offset.high - from.offset.low),
         )
     })
 }
 
-/// A clock less the reference's over the run, in pieces between steps.
+/// A clock less the reference's over the run, in pieces between steps. Without a piece, nothing is known of
+/// the clock, and it is taken for the reference's.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClockLine {
     pieces: Vec<Piece>,
-    /// How far the truth may be from it, ns; null where that is not known.
-    pub error_ns: Option<i64>,
+    /// How far the truth may be from it; `None` if that is not known.
+    pub error: Option<Nanos>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Piece {
-    /// On the host's own clock, ns: it holds from here on.
-    from: i64,
+    /// It holds from here on.
+    from: HostTime,
     /// The offset at that moment, and how much of it comes with each ns.
-    offset: i64,
+    offset: Nanos,
     rate: f64,
 }
 
 impl ClockLine {
+    /// The line of a host. If nothing is known of its clock, it is taken for the reference's.
+    pub fn of(host: &str, clocks: Option<&Clocks>) -> ClockLine {
+        let line = clocks.and_then(|clocks| clocks.lines.get(host));
+        line.cloned().unwrap_or_default()
+    }
+
     /// The line of the reference itself.
     pub(super) fn reference() -> ClockLine {
-        ClockLine::given(0, 0)
+        ClockLine::given(Nanos::ZERO, Nanos::ZERO)
     }
 
     /// The line of a clock that is off by as much always.
-    pub(super) fn given(offset: i64, error: i64) -> ClockLine {
+    pub(super) fn given(offset: Nanos, error: Nanos) -> ClockLine {
         let piece = Piece {
-            from: 0,
+            from: HostTime(0),
             offset,
             rate: 0.0,
         };
         ClockLine {
             pieces: vec![piece],
-            error_ns: Some(error),
+            error: Some(error),
         }
     }
 
-    /// The lines through the estimates, with the least squares, between `breaks` on the reference's clock.
-    pub(super) fn through(known: &[(i64, Offset, u64)], breaks: &[i64]) -> ClockLine {
-        let piece_of = |at: i64| breaks.iter().filter(|until| **until <= at).count();
+    /// The lines through the estimates, with the least squares, between `breaks`.
+    pub(super) fn through(known: &[Known], breaks: &[Moment]) -> ClockLine {
+        let piece_of = |at: Moment| breaks.iter().filter(|until| **until <= at).count();
         let mut line = ClockLine {
             pieces: Vec::new(),
-            error_ns: None,
+            error: None,
         };
-        for of in known.chunk_by(|a, b| piece_of(a.0) == piece_of(b.0)) {
-            let moment = |(at, of, _): &(i64, Offset, u64)| at.saturating_add(of.estimate());
-            let from = moment(&of[0]);
+        for of in known.chunk_by(|a, b| piece_of(a.at) == piece_of(b.at)) {
+            let from = of[0].on_host();
             let points = || {
-                let one = |of: &(i64, Offset, u64)| {
-                    let x = moment(of).saturating_sub(from) as f64;
-                    (x, of.1.estimate() as f64)
-                };
+                let one = |of: &Known| ((of.on_host() - from).0, of.offset.estimate().0);
                 of.iter().map(one)
             };
             let n = of.len() as f64;
@@ -113,43 +133,49 @@ impl ClockLine {
             let (square, product) = points().fold((0.0, 0.0), |a, p| {
                 (a.0 + (p.0 - x) * (p.0 - x), a.1 + (p.0 - x) * (p.1 - y))
             });
-            let most = FREQUENCY_ERROR_PPM as f64 / 1e6;
+            let most = FREQUENCY_ERROR_PPM / 1e6;
             let rate = if square > 0.0 { product / square } else { 0.0 };
             let rate = rate.clamp(-most, most);
             line.pieces.push(Piece {
                 from,
-                offset: (y - rate * x).round() as i64,
+                offset: Nanos((y - rate * x).round()),
                 rate,
             });
         }
-        let far = known.iter().map(|(at, of, _)| {
-            let here = line.offset(at.saturating_add(of.estimate()));
-            let (above, below) = (of.high.saturating_sub(here), here.saturating_sub(of.low));
-            above.max(below).max(0)
+        let far = known.iter().map(|of| {
+            let here = line.offset(of.on_host());
+            let Offset { low, high, .. } = of.offset;
+            (high - here).max(here - low).max(Nanos::ZERO)
         });
-        line.error_ns = far.max();
+        line.error = far.max();
         line
     }
 
-    /// The offset at this moment of the host's own clock, ns.
-    fn offset(&self, at: i64) -> i64 {
+    /// The offset at this moment, in whole ns.
+    fn offset(&self, at: HostTime) -> Nanos {
         let after = self.pieces.partition_point(|piece| piece.from <= at);
         let Some(piece) = self.pieces.get(after.saturating_sub(1)) else {
-            return 0;
+            return Nanos::ZERO;
         };
-        let since = at.saturating_sub(piece.from) as f64;
-        piece
-            .offset
-            .saturating_add((piece.rate * since).round() as i64)
+        piece.offset + Nanos(((at - piece.from) * piece.rate).0.round())
     }
 
-    /// A moment of the host's own clock on the reference's clock, ns since 1970.
-    pub fn on_reference(&self, at: i64) -> i64 {
-        at.saturating_sub(self.offset(at))
+    /// A moment of the host's own clock on the reference's clock.
+    pub fn on_reference(&self, at: HostTime) -> Moment {
+        Moment((at - self.offset(at)).0)
     }
 
-    /// The offset at the line's beginning, ns: what was applied there.
-    pub fn first_offset_ns(&self) -> i64 {
-        self.pieces.first().map_or(0, |piece| piece.offset)
+    /// A moment of the reference's clock on the host's own.
+    pub fn on_host(&self, at: Moment) -> HostTime {
+        // Lines are almost parallel to the reference, so one step back is exact enough.
+        let there = HostTime(at.0);
+        there + self.offset(there)
+    }
+
+    /// The offset at the line's beginning: what was applied there.
+    pub fn first_offset(&self) -> Nanos {
+        self.pieces
+            .first()
+            .map_or(Nanos::ZERO, |piece| piece.offset)
     }
 }

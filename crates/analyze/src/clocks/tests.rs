@@ -216,12 +216,12 @@ fn the_truth_lies_within_the_bounds_and_what_is_proved_is_true() {
         assert!(found.steps.is_empty(), "{seed}: {:?}", found.steps);
         // The first operation is a warm-up; ranks of the first host end close together.
         let first = job.clocks[0].at(job.kernels[0][1].2);
-        let began = first.div_euclid(WINDOW_NS) * WINDOW_NS;
+        let began = beginning(window_of(HostTime(first))).0;
         for (index, row) in found.hosts.iter().enumerate() {
             let (low, high) = row.low_us.zip(row.high_us).expect("bounds");
             let at = row.at_s.expect("bounds") * 1e9;
             let moment = began + at as i64 - job.clocks[0].at(0);
-            let is = us(job.apart(index + 1, 0, moment));
+            let is = Nanos::from(job.apart(index + 1, 0, moment)).us();
             assert!(low - 0.1 <= is && is <= high + 0.1, "{seed}: {is}: {row:?}");
             let estimate = row.offset_us.expect("an estimate");
             assert!((low..=high).contains(&estimate));
@@ -235,7 +235,7 @@ fn the_truth_lies_within_the_bounds_and_what_is_proved_is_true() {
             // Of a rank that never came last there is nothing to prove.
             assert_eq!(row.last_proved.is_some(), row.last_over_hosts > 0);
             assert!(row.last_proved <= Some(times), "{seed}: {row:?}");
-            let by = us(by) * 1.0001 + 1.0;
+            let by = Nanos::from(by).us() * 1.0001 + 1.0;
             assert!(row.late_proved_us <= Some(by), "{seed}: {by} {row:?}");
             proved += row.last_proved.unwrap_or(0);
         }
@@ -309,7 +309,7 @@ fn a_clock_that_is_set_by_a_millisecond_is_a_step() {
         };
         // Times are told from the beginning of the window of the first operation on.
         let first = job.clocks[0].at(job.kernels[0][1].2);
-        let began = first.div_euclid(WINDOW_NS) * WINDOW_NS - job.clocks[0].at(0);
+        let began = beginning(window_of(HostTime(first))).0 - job.clocks[0].at(0);
         let at = (when - began) as f64 / 1e9;
         assert!(step.from_s <= at && at <= step.until_s, "{at}: {step:?}");
         assert!(step.until_s - step.from_s <= 2.0, "{step:?}");
@@ -321,9 +321,9 @@ fn a_clock_that_is_set_by_a_millisecond_is_a_step() {
             if (ns - when).abs() < 1_500_000_000 {
                 continue;
             }
-            let moved = line.on_reference(job.clocks[1].at(ns));
-            let wrong = moved - job.clocks[0].at(ns);
-            assert!(wrong.abs() < 20_000, "{seed}: {ns}: {wrong}");
+            let moved = line.on_reference(HostTime(job.clocks[1].at(ns)));
+            let wrong = moved - Moment(job.clocks[0].at(ns));
+            assert!(wrong.abs() < Nanos::US * 20.0, "{seed}: {ns}: {wrong:?}");
         }
         assert!(report.findings.iter().any(|f| f.kind() == Kind::ClockStep));
     }
@@ -509,7 +509,7 @@ fn a_rank_is_not_blamed_where_clocks_prove_that_others_came_later() {
     // By the ends of operations, it is last. But all that the others waited for it, they needed themselves.
     assert!(blamed(&assumed) && !found(&assumed));
     let mut analysis = crate::Analysis {
-        given: Some(Given::Within(10_000)),
+        given: Some(Given::Within(Nanos::US * 10.0)),
         ..crate::Analysis::default()
     };
     let processes = capture.processes.iter();

@@ -15,14 +15,15 @@
 use crate::clocks::{ClockLine, Clocks};
 use crate::series::Meter;
 use crate::statistics::{spread, Spread};
-use crate::steps::{Steps, StepsRow};
+use crate::steps::{Step, Steps, StepsRow};
+use crate::time::{Moment, Nanos};
 use crate::timeline::Timeline;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tables::{Capture, Node};
 
-/// Steps that are shorter have no energy of their own, ns: counters are read ten times a second.
-const LEAST_STEP_NS: u64 = 1_000_000_000;
+/// Steps that are shorter have no energy of their own: counters are read ten times a second.
+const LEAST_STEP: Nanos = Nanos::SECOND;
 
 /// The energy of the job's GPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -92,39 +93,30 @@ pub struct Split {
 }
 
 /// The meters of one node, and its clock.
-struct OfNode<'a> {
+struct OfNode {
     meters: Vec<Meter>,
-    line: Option<&'a ClockLine>,
+    line: ClockLine,
 }
 
-impl OfNode<'_> {
-    /// A moment of the reference's clock on the host's.
-    fn on_host(&self, at: i64) -> i64 {
-        match self.line {
-            // Lines are almost parallel to the reference, so one step back is exact enough.
-            Some(line) => at - (line.on_reference(at) - at),
-            None => at,
-        }
-    }
-
+impl OfNode {
     /// When its GPUs were sampled, on the reference's clock.
-    fn span(&self) -> Option<(i64, i64)> {
+    fn span(&self) -> Option<(Moment, Moment)> {
         let spans = self.meters.iter().filter_map(Meter::span);
         let (from, to) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-        let on_reference = |at: i64| self.line.map_or(at, |line| line.on_reference(at));
+        let (from, to) = (self.line.on_reference(from), self.line.on_reference(to));
         // A clock's line is exact to some ns. What lies beyond the edges was not sampled.
-        Some((on_reference(from) - 1_000, on_reference(to) + 1_000))
+        Some((from - Nanos::US, to + Nanos::US))
     }
 
     /// Joules that were sampled between two moments of the reference's clock.
-    fn within(&self, from: i64, to: i64) -> f64 {
-        let (from, to) = (self.on_host(from), self.on_host(to));
+    fn within(&self, from: Moment, to: Moment) -> f64 {
+        let (from, to) = (self.line.on_host(from), self.line.on_host(to));
         self.meters.iter().map(|meter| meter.within(from, to)).sum()
     }
 
     /// Joules between two moments of the reference's clock, if all of its GPUs were sampled all the time.
-    fn between(&self, from: i64, to: i64) -> Option<f64> {
-        let (from, to) = (self.on_host(from), self.on_host(to));
+    fn between(&self, from: Moment, to: Moment) -> Option<f64> {
+        let (from, to) = (self.line.on_host(from), self.line.on_host(to));
         let joules: Vec<f64> = self
             .meters
             .iter()
@@ -146,7 +138,7 @@ pub(super) fn energy(
             .gpus()
             .filter_map(|(uuid, _)| Meter::of(node, uuid))
             .collect(),
-        line: clocks.and_then(|clocks| clocks.lines.get(&node.host)),
+        line: ClockLine::of(&node.host, clocks),
     };
     let nodes: Vec<OfNode> = capture.nodes.iter().map(of).collect();
     let nodes: Vec<OfNode> = nodes
@@ -154,9 +146,12 @@ pub(super) fn energy(
         .filter(|node| !node.meters.is_empty())
         .collect();
     let meters = || nodes.iter().flat_map(|node| &node.meters);
-    let all: Vec<(f64, f64)> = meters().filter_map(Meter::all).collect();
+    let all: Vec<(f64, Nanos)> = meters().filter_map(Meter::all).collect();
     let joules: f64 = all.iter().map(|(joules, _)| joules).sum();
-    let seconds = all.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
+    let seconds = all
+        .iter()
+        .map(|(_, time)| time.seconds())
+        .fold(0.0, f64::max);
     if seconds <= 0.0 {
         return None;
     }
@@ -165,21 +160,15 @@ pub(super) fn energy(
     let spans = nodes.iter().filter_map(OfNode::span);
     let span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     let within =
-        |from: i64, to: i64| -> f64 { nodes.iter().map(|node| node.within(from, to)).sum() };
-    let between = |from: i64, to: i64| {
+        |from: Moment, to: Moment| -> f64 { nodes.iter().map(|node| node.within(from, to)).sum() };
+    let between = |from: Moment, to: Moment| {
         nodes
             .iter()
             .map(|node| node.between(from, to))
             .sum::<Option<f64>>()
     };
     let row = steps.and_then(Steps::reference);
-    let calls = timeline.map(|timeline| {
-        let length = timeline.buckets as f64 * timeline.bucket_us * 1e3;
-        (
-            timeline.begin_ns,
-            timeline.begin_ns.saturating_add(length as i64),
-        )
-    });
+    let calls = timeline.map(|timeline| (timeline.edge(0), timeline.edge(timeline.buckets)));
     let parts = row
         .and_then(of_steps)
         .or_else(|| Some(vec![("calls", calls?.0, calls?.1)]));
@@ -211,25 +200,30 @@ pub(super) fn energy(
 
 /// From the first call of steps that the GPU paces until the GPU has done them. A host that runs ahead makes
 /// many steps at once, so its bounds of a step hold a part of the step's work, or the work of many.
-fn on_gpu(row: &StepsRow) -> Option<(i64, i64)> {
-    let first = row.each.iter().find_map(|step| step.start_ns)?;
-    let length = row.times_ns.iter().copied().fold(0, u64::saturating_add);
-    (row.on_gpu && length > 0).then(|| (first, first.saturating_add_unsigned(length)))
+fn on_gpu(row: &StepsRow) -> Option<(Moment, Moment)> {
+    let first = Moment(row.each.iter().find_map(|step| step.start_ns)?);
+    let length: Nanos = row.times_ns.iter().map(|ns| Nanos::from(*ns)).sum();
+    (row.on_gpu && length > Nanos::ZERO).then(|| (first, first + length))
+}
+
+/// When a step began, and how long it took.
+fn of_step(step: &Step) -> Option<(Moment, Nanos)> {
+    Some((Moment(step.start_ns?), Nanos::from(step.time_ns?)))
 }
 
 /// The stretches of steps that follow each other, by name.
-fn of_steps(row: &StepsRow) -> Option<Vec<(&'static str, i64, i64)>> {
+fn of_steps(row: &StepsRow) -> Option<Vec<(&'static str, Moment, Moment)>> {
     if let Some((start, end)) = on_gpu(row) {
         return Some(vec![("steps", start, end)]);
     }
-    let mut parts: Vec<(&'static str, i64, i64)> = Vec::new();
+    let mut parts: Vec<(&'static str, Moment, Moment)> = Vec::new();
     for step in &row.each {
-        let Some((start, time)) = step.start_ns.zip(step.time_ns) else {
+        let Some((start, time)) = of_step(step) else {
             continue;
         };
-        let end = start.saturating_add_unsigned(time);
+        let end = start + time;
         match parts.last_mut() {
-            Some(last) if start.abs_diff(last.2) < 1_000_000 => last.2 = end,
+            Some(last) if (start - last.2).abs() < Nanos::MS => last.2 = end,
             Some(last) if start < last.2 => {}
             _ => parts.push(("steps", start, end)),
         }
@@ -239,10 +233,10 @@ fn of_steps(row: &StepsRow) -> Option<Vec<(&'static str, i64, i64)>> {
 
 /// The phases of a run from `span.0` to `span.1`, of which `parts` are the main one.
 fn by_phase(
-    span: (i64, i64),
-    parts: &[(&'static str, i64, i64)],
+    span: (Moment, Moment),
+    parts: &[(&'static str, Moment, Moment)],
     has_steps: bool,
-    within: &impl Fn(i64, i64) -> f64,
+    within: &impl Fn(Moment, Moment) -> f64,
 ) -> Vec<Phase> {
     let [before, middle, after] = if has_steps {
         ["start-up", "between steps", "end"]
@@ -251,10 +245,10 @@ fn by_phase(
     };
     let name = parts.first().map_or("", |part| part.0);
     let mut sums = [before, name, middle, after].map(|phase| (phase, 0.0, 0.0));
-    let mut add = |place: usize, from: i64, to: i64| {
+    let mut add = |place: usize, from: Moment, to: Moment| {
         let (from, to) = (from.clamp(span.0, span.1), to.clamp(span.0, span.1));
         if to > from {
-            sums[place].1 += (to - from) as f64 / 1e9;
+            sums[place].1 += (to - from).seconds();
             sums[place].2 += within(from, to);
         }
     };
@@ -277,7 +271,10 @@ fn by_phase(
         .collect()
 }
 
-fn step_energy(row: &StepsRow, between: &impl Fn(i64, i64) -> Option<f64>) -> Option<StepEnergy> {
+fn step_energy(
+    row: &StepsRow,
+    between: &impl Fn(Moment, Moment) -> Option<f64>,
+) -> Option<StepEnergy> {
     if let Some((start, end)) = on_gpu(row) {
         let steps = row.times_ns.len();
         return Some(StepEnergy {
@@ -287,11 +284,11 @@ fn step_energy(row: &StepsRow, between: &impl Fn(i64, i64) -> Option<f64>) -> Op
         });
     }
     let steps = row.each.iter().filter_map(|step| {
-        let (start, time) = step.start_ns.zip(step.time_ns)?;
-        between(start, start.saturating_add_unsigned(time)).map(|joules| (joules, time))
+        let (start, time) = of_step(step)?;
+        between(start, start + time).map(|joules| (joules, time))
     });
-    let steps: Vec<(f64, u64)> = steps.collect();
-    let long = steps.iter().all(|(_, time)| *time >= LEAST_STEP_NS);
+    let steps: Vec<(f64, Nanos)> = steps.collect();
+    let long = steps.iter().all(|(_, time)| *time >= LEAST_STEP);
     let joules = || steps.iter().map(|(joules, _)| *joules);
     (!steps.is_empty()).then(|| StepEnergy {
         steps: steps.len() as u64,
@@ -303,7 +300,7 @@ fn step_energy(row: &StepsRow, between: &impl Fn(i64, i64) -> Option<f64>) -> Op
 }
 
 /// The energy of each bucket by the shares of the time in it.
-fn split(timeline: &Timeline, within: &impl Fn(i64, i64) -> f64) -> Option<Split> {
+fn split(timeline: &Timeline, within: &impl Fn(Moment, Moment) -> f64) -> Option<Split> {
     let (waiting, transfer) = timeline.waiting.as_ref().zip(timeline.transfer.as_ref())?;
     let in_nccl = timeline.nccl.as_ref()?;
     let in_all = timeline.ranks as f64 * timeline.bucket_us;
@@ -314,11 +311,8 @@ fn split(timeline: &Timeline, within: &impl Fn(i64, i64) -> f64) -> Option<Split
     let usual = waits(waiting.sum.iter().sum(), transfer.sum.iter().sum())?;
     let mut parts = [0.0; 3];
     for bucket in 0..timeline.buckets as usize {
-        let at = |bucket: usize| {
-            let after = bucket as f64 * timeline.bucket_us * 1e3;
-            timeline.begin_ns.saturating_add(after as i64)
-        };
-        let joules = within(at(bucket), at(bucket + 1));
+        let [begin, end] = [bucket, bucket + 1].map(|bucket| timeline.edge(bucket as u64));
+        let joules = within(begin, end);
         let nccl = (in_nccl.sum[bucket] / in_all).clamp(0.0, 1.0);
         let waits = waits(waiting.sum[bucket], transfer.sum[bucket]).unwrap_or(usual);
         let shares = [1.0 - nccl, nccl * waits, nccl * (1.0 - waits)];
@@ -346,9 +340,14 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
+    /// So many seconds after 1970 began.
+    fn at(seconds: i64) -> Moment {
+        Moment(seconds * S)
+    }
+
     /// Joules of a GPU that always draws 100 W.
-    fn hundred_watts(from: i64, to: i64) -> f64 {
-        (to - from) as f64 / 1e9 * 100.0
+    fn hundred_watts(from: Moment, to: Moment) -> f64 {
+        (to - from).seconds() * 100.0
     }
 
     /// A host with GPUs that draw 100 W each, and were sampled every 100 ms in these spans.
@@ -419,8 +418,8 @@ mod tests {
 
     #[test]
     fn phases_are_all_of_the_run() {
-        let parts = [("steps", 2 * S, 5 * S), ("steps", 6 * S, 8 * S)];
-        let phases = by_phase((0, 10 * S), &parts, true, &hundred_watts);
+        let parts = [("steps", at(2), at(5)), ("steps", at(6), at(8))];
+        let phases = by_phase((at(0), at(10)), &parts, true, &hundred_watts);
         let found: Vec<_> = phases
             .iter()
             .map(|p| (p.phase, p.time_s, p.energy_j))
@@ -433,7 +432,7 @@ mod tests {
         ];
         assert_eq!(found, expected);
         // The sampler began after the first steps.
-        let phases = by_phase((3 * S, 7 * S), &parts, true, &hundred_watts);
+        let phases = by_phase((at(3), at(7)), &parts, true, &hundred_watts);
         let seconds: f64 = phases.iter().map(|phase| phase.time_s).sum();
         assert_eq!((phases[0].phase, seconds), ("steps", 4.0));
     }
@@ -471,7 +470,7 @@ mod tests {
         let between = |from, to| Some(hundred_watts(from, to));
         let found = step_energy(&row, &between).expect("sampled");
         assert_eq!((found.steps, found.mean_j), (100, 10.0));
-        assert_eq!(of_steps(&row), Some(vec![("steps", 2 * S, 12 * S)]));
+        assert_eq!(of_steps(&row), Some(vec![("steps", at(2), at(12))]));
     }
 
     #[test]

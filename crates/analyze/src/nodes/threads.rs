@@ -15,6 +15,7 @@
 
 use crate::series::{at, climbing};
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,8 +46,8 @@ pub struct ThreadRow {
     pub blocked: f64,
 }
 
-/// A thread that was watched for less is left out, ns.
-const LEAST_NS: i64 = 500_000_000;
+/// A thread that was watched for less is left out.
+const LEAST: Nanos = Nanos::from_ms(500.0);
 
 /// All threads that were watched, by rank, those that call NCCL first.
 pub(super) fn rows(capture: &Capture) -> Vec<ThreadRow> {
@@ -82,13 +83,15 @@ fn of_node<'a>(capture: &'a Capture, node: &'a Node) -> impl Iterator<Item = Thr
             .iter()
             .find(|p| p.pid == pid && p.host == node.host);
         let (from, to) = (running.points.first()?.0, running.points.last()?.0);
-        if to - from < LEAST_NS {
+        let (from, to) = (HostTime(from), HostTime(to));
+        let seen = to - from;
+        if seen < LEAST {
             return None;
         }
         let share = |points: &[(i64, u64)]| {
             let points = climbing(points);
             let grew = at(&points, to)? - at(&points, from)?;
-            Some((grew / (to - from) as f64).clamp(0.0, 1.0))
+            Some((Nanos(grew) / seen).clamp(0.0, 1.0))
         };
         let ran = share(&running.points)?;
         let ready = share(&node.of(THREAD_READY, &running.of)?.points)?.min(1.0 - ran);
@@ -107,7 +110,7 @@ fn of_node<'a>(capture: &'a Capture, node: &'a Node) -> impl Iterator<Item = Thr
             tid,
             name,
             calls_nccl: process.is_some_and(|process| callers(process).contains(&tid)),
-            time_s: (to - from) as f64 / 1e9,
+            time_s: seen.seconds(),
             running: ran,
             ready,
             in_io,

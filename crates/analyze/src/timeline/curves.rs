@@ -7,8 +7,9 @@
 //! host, as calls are.
 
 use super::Timeline;
-use crate::clocks::Clocks;
+use crate::clocks::{ClockLine, Clocks};
 use crate::series::{at, climbing};
+use crate::time::HostTime;
 use capture::samples::{GPU_POWER, NODE_CPU, PROCESS_CPU};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -135,19 +136,16 @@ pub(crate) fn curves(
 }
 
 /// Where buckets begin, and the last one ends, on the clock of a host.
-pub(crate) fn edges(timeline: &Timeline, host: &str, clocks: Option<&Clocks>) -> Vec<i64> {
-    let line = clocks.and_then(|clocks| clocks.lines.get(host));
-    let edge = |bucket: u64| {
-        let after = bucket as f64 * timeline.bucket_us * 1e3;
-        let at = timeline.begin_ns.saturating_add(after as i64);
-        line.map_or(at, |line| at - (line.on_reference(at) - at))
-    };
-    (0..=timeline.buckets).map(edge).collect()
+pub(crate) fn edges(timeline: &Timeline, host: &str, clocks: Option<&Clocks>) -> Vec<HostTime> {
+    let line = ClockLine::of(host, clocks);
+    (0..=timeline.buckets)
+        .map(|bucket| line.on_host(timeline.edge(bucket)))
+        .collect()
 }
 
 /// Several series together, such as the processes of a node. Where one has nothing, as before its process
 /// began, the others count.
-fn sum(series: &[&Series], edges: &[i64], drawn: Drawn) -> Vec<Option<f64>> {
+fn sum(series: &[&Series], edges: &[HostTime], drawn: Drawn) -> Vec<Option<f64>> {
     let mut sums = vec![None; edges.len().saturating_sub(1)];
     for series in series {
         for (sum, value) in sums.iter_mut().zip(by_bucket(series, edges, drawn)) {
@@ -159,7 +157,7 @@ fn sum(series: &[&Series], edges: &[i64], drawn: Drawn) -> Vec<Option<f64>> {
 
 fn by_bucket<'a>(
     series: &'a Series,
-    edges: &'a [i64],
+    edges: &'a [HostTime],
     drawn: Drawn,
 ) -> impl Iterator<Item = Option<f64>> + 'a {
     let points = match drawn {
@@ -167,7 +165,7 @@ fn by_bucket<'a>(
         Drawn::Value(_) => series
             .points
             .iter()
-            .map(|(at, value)| (*at, *value as f64))
+            .map(|(at, value)| (HostTime(*at), *value as f64))
             .collect(),
     };
     edges.windows(2).map(move |edge| {
@@ -181,14 +179,14 @@ fn by_bucket<'a>(
                     return None;
                 }
                 let grew = at(&points, to)? - at(&points, from)?;
-                Some(grew / unit / ((to - from) as f64 / 1e9))
+                Some(grew / unit / (to - from).seconds())
             }
             Drawn::Value(unit) => {
                 let begin = points.partition_point(|(at, _)| *at < from);
                 let end = points.partition_point(|(at, _)| *at < to);
                 let inside = &points[begin..end.max(begin)];
                 let value = match inside.len() {
-                    0 => at(&points, from + (to - from) / 2)?,
+                    0 => at(&points, from + (to - from) / 2.0)?,
                     n => inside.iter().map(|(_, value)| value).sum::<f64>() / n as f64,
                 };
                 Some(value / unit)
@@ -220,6 +218,11 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
+    /// So many seconds after 1970 began.
+    fn seconds<const N: usize>(all: [i64; N]) -> [HostTime; N] {
+        all.map(|at| HostTime(at * S))
+    }
+
     fn series(points: &[(i64, u64)]) -> Series {
         Series {
             points: points.to_vec(),
@@ -229,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_bucket_that_was_not_sampled_is_null() {
-        let edges = [0, S, 2 * S, 3 * S, 4 * S];
+        let edges = seconds([0, 1, 2, 3, 4]);
         let counter = series(&[(S, 100), (3 * S, 500)]);
         let rates: Vec<_> = by_bucket(&counter, &edges, Drawn::Rate(1.0)).collect();
         assert_eq!(rates, [None, Some(200.0), Some(200.0), None]);
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn processes_of_a_node_are_added_up() {
-        let edges = [0, S, 2 * S];
+        let edges = seconds([0, 1, 2]);
         let (first, second) = (series(&[(0, 0), (2 * S, 2)]), series(&[(S, 0), (2 * S, 3)]));
         let sums = sum(&[&first, &second], &edges, Drawn::Rate(1.0));
         assert_eq!(sums, [Some(1.0), Some(4.0)]);

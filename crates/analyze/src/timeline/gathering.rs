@@ -9,6 +9,7 @@ use crate::clocks::{ClockLine, Clocks};
 use crate::executions::{Execution, Walk};
 use crate::matching::is_p2p;
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Moment};
 use std::collections::BTreeMap;
 use tables::calls::Extra;
 use tables::{Call, Capture, GpuTimes, Process};
@@ -277,24 +278,16 @@ impl Gatherer {
 
     /// Prepares the buckets, on the clock of the first host; `None` without a single time.
     pub(crate) fn over(self, clocks: Option<&Clocks>) -> Option<Over> {
-        let lines: Vec<Option<ClockLine>> = self
-            .lanes
-            .iter()
-            .map(|lane| {
-                clocks
-                    .and_then(|clocks| clocks.lines.get(&lane.clock))
-                    .cloned()
-            })
-            .collect();
-        let moved = |(lane, line): (&Lane, &Option<ClockLine>)| {
+        let lanes = self.lanes.iter();
+        let lines = lanes.map(|lane| ClockLine::of(&lane.clock, clocks));
+        let lines: Vec<ClockLine> = lines.collect();
+        let moved = |(lane, line): (&Lane, &ClockLine)| {
             let (from, to) = lane.bins.range()?;
-            Some(match line {
-                Some(line) => (line.on_reference(from), line.on_reference(to)),
-                None => (from, to),
-            })
+            let on = |at| line.on_reference(HostTime(at));
+            Some((on(from), on(to)))
         };
         let ranges = self.lanes.iter().zip(&lines).filter_map(moved);
-        let (from, to) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let (Moment(from), Moment(to)) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
         let mut shift = LEAST_SHIFT;
         while (to >> shift).abs_diff(from >> shift) >= MOST as u64 {
             shift += 1;
@@ -302,7 +295,7 @@ impl Gatherer {
         let n = ((to >> shift).abs_diff(from >> shift) + 1) as usize;
         Some(Over {
             grid: Grid {
-                begin: from >> shift << shift,
+                begin: Moment(from >> shift << shift),
                 shift,
                 n,
             },

@@ -11,6 +11,7 @@ use crate::operations::Operation;
 use crate::steps::Steps;
 use crate::stream_waits::StreamWaits;
 use crate::streams::Exposure;
+use crate::time::{HostTime, Moment, Nanos};
 use std::collections::HashMap;
 
 /// Begins of so many steps are shown at most.
@@ -19,22 +20,28 @@ const MOST_STEP_MARKS: usize = 400;
 /// Where buckets lie.
 #[derive(Clone, Copy)]
 pub(super) struct Grid {
-    pub(super) begin: i64,
+    pub(super) begin: Moment,
+    /// The width of a bucket: a power of two, in ns.
     pub(super) shift: u32,
     pub(super) n: usize,
 }
 
 impl Grid {
-    fn bucket(&self, at: i64) -> usize {
+    fn bucket(&self, at: Moment) -> usize {
         let last = self.n - 1;
-        let bucket = at.saturating_sub(self.begin) >> self.shift;
+        let bucket = at.0.saturating_sub(self.begin.0) >> self.shift;
         usize::try_from(bucket.max(0)).map_or(last, |bucket| bucket.min(last))
     }
 
+    /// The width of a bucket.
+    fn width(&self) -> Nanos {
+        Nanos::from(1u64 << self.shift)
+    }
+
     /// Adds an amount that is spread over a time.
-    fn spread(&self, into: &mut [u64], begin: i64, end: i64, amount: u64) {
-        let from = begin.saturating_sub(self.begin);
-        let to = end.saturating_sub(self.begin);
+    fn spread(&self, into: &mut [u64], begin: Moment, end: Moment, amount: u64) {
+        let from = begin.0.saturating_sub(self.begin.0);
+        let to = end.0.saturating_sub(self.begin.0);
         let last = self.n as i64 - 1;
         split(from, to, self.shift, amount, |bucket, part| {
             let sum = &mut into[bucket.clamp(0, last) as usize];
@@ -42,8 +49,8 @@ impl Grid {
         });
     }
 
-    fn us(&self, at: i64) -> f64 {
-        at.saturating_sub(self.begin) as f64 / 1e3
+    fn us(&self, at: Moment) -> f64 {
+        (at - self.begin).us()
     }
 }
 
@@ -59,7 +66,7 @@ pub(super) struct Waiting {
 pub(crate) struct Over {
     pub(super) grid: Grid,
     pub(super) lanes: Vec<Lane>,
-    pub(super) lines: Vec<Option<ClockLine>>,
+    pub(super) lines: Vec<ClockLine>,
     pub(super) waiting: Option<Waiting>,
     /// By bucket, ns.
     pub(super) durations: Option<Vec<Vec<u64>>>,
@@ -77,10 +84,8 @@ impl Over {
             return;
         };
         let on_one_clock = |lane: usize, ns: u64| {
-            let at = self.lanes[lane].on_host(ns);
-            self.lines[lane]
-                .as_ref()
-                .map_or(at, |line| line.on_reference(at))
+            let at = HostTime(self.lanes[lane].on_host(ns));
+            self.lines[lane].on_reference(at)
         };
         let mut durations = vec![Vec::new(); self.grid.n];
         of.timed(|part| {
@@ -107,8 +112,8 @@ impl Over {
                 let lane = lanes[part.gpu];
                 let begin = on_one_clock(lane, part.start);
                 let waited = part.ns - last.ns;
-                let arrived = begin.saturating_add_unsigned(waited);
-                let end = arrived.saturating_add_unsigned(last.ns);
+                let arrived = begin + Nanos::from(waited);
+                let end = arrived + Nanos::from(last.ns);
                 self.grid
                     .spread(&mut waiting.wait[lane], begin, arrived, waited);
                 self.grid
@@ -116,7 +121,7 @@ impl Over {
             }
             let lane = lanes[last.gpu];
             let (arrived, alone) = (on_one_clock(lane, last.start), before.ns - last.ns);
-            let from = arrived.saturating_sub_unsigned(alone);
+            let from = arrived - Nanos::from(alone);
             self.grid
                 .spread(&mut waiting.held_up[lane], from, arrived, alone);
         });
@@ -146,7 +151,7 @@ impl Over {
                 };
                 let untimed =
                     self.by_bucket(lane, |bins, each| bins.each(Sum::Untimed as usize, each));
-                let width = (1u64 << self.grid.shift) as f64;
+                let width = self.grid.width().0;
                 curve.add(with_untimed(&by_bucket, in_all, &untimed, width).into_iter());
             }
             curve.finish(self.lanes.len())
@@ -166,8 +171,8 @@ impl Over {
         let network = self.lanes.iter().any(|lane| lane.has_steps);
         let network = |of, unit| network.then(|| curve(of, unit));
         Timeline {
-            begin_ns: self.grid.begin,
-            bucket_us: (1u64 << self.grid.shift) as f64 / 1e3,
+            begin_ns: self.grid.begin.0,
+            bucket_us: self.grid.width().us(),
             buckets: self.grid.n as u64,
             ranks: self.lanes.len() as u64,
             without_time: self.lanes.iter().map(|lane| lane.without_time).sum(),
@@ -210,18 +215,17 @@ impl Over {
                 continue;
             };
             let spread = |into: &mut [u64], (from, to): (i64, i64)| {
-                let line = self.lines[lane].as_ref();
-                let begin = line.map_or(from, |line| line.on_reference(from));
+                let begin = self.lines[lane].on_reference(HostTime(from));
                 let length = u64::try_from(to - from).unwrap_or(0);
-                let end = begin.saturating_add_unsigned(length);
-                self.grid.spread(into, begin, end, length);
+                self.grid
+                    .spread(into, begin, begin + Nanos::from(length), length);
             };
             spread(&mut seen, window.span);
             for span in &window.exposed {
                 spread(&mut exposed, *span);
             }
         }
-        let us = |ns: u64| ns as f64 / 1e3;
+        let us = |ns: u64| Nanos::from(ns).us();
         let known = || {
             seen.iter()
                 .zip(&exposed)
@@ -250,9 +254,9 @@ impl Over {
         bins: impl FnOnce(&Bins<SUMS>, &mut dyn FnMut(i64, u64)),
     ) -> Vec<u64> {
         let mut by_bucket = vec![0u64; self.grid.n];
-        let line = self.lines[lane].as_ref();
+        let line = &self.lines[lane];
         bins(&self.lanes[lane].bins, &mut |at, sum| {
-            let at = line.map_or(at, |line| line.on_reference(at));
+            let at = line.on_reference(HostTime(at));
             let into = &mut by_bucket[self.grid.bucket(at)];
             *into = into.saturating_add(sum);
         });
@@ -280,7 +284,7 @@ impl Over {
                 process: rank.process.clone(),
 
                 device: rank.device,
-                held_up_us: held_up.iter().map(|ns| *ns as f64 / 1e3).collect(),
+                held_up_us: held_up.iter().map(|ns| Nanos::from(*ns).us()).collect(),
             })
         })
         .collect()
@@ -293,15 +297,14 @@ impl Over {
                 == (row.process.rank, row.process.pid, &row.process.host)
         };
         let lane = self.lanes.iter().position(of)?;
-        let line = self.lines[lane].as_ref();
-        let at = |at: &i64| line.map_or(*at, |line| line.on_reference(*at));
+        let at = |ns: i64| self.lines[lane].on_reference(HostTime(ns));
         let every = row.each.len().div_ceil(MOST_STEP_MARKS).max(1);
         let begins = row.each.iter().step_by(every);
         let begins = begins.filter_map(|step| step.start_ns);
         Some(StepMarks {
             rank: row.process.rank,
             every: every as u64,
-            begins_us: begins.map(|ns| self.grid.us(at(&ns))).collect(),
+            begins_us: begins.map(|ns| self.grid.us(at(ns))).collect(),
         })
     }
 
@@ -316,11 +319,11 @@ impl Over {
             ranks: vec![Buckets::default(); self.lanes.len()],
         };
         for (index, lane) in self.lanes.iter().enumerate() {
-            let line = self.lines[index].as_ref();
+            let line = &self.lines[index];
             for place in 0..lane.bins.marked() {
                 let row = lane.rows.get(place).and_then(|row| rows.get(row));
                 lane.bins.each_marked(place, |at| {
-                    let at = line.map_or(at, |line| line.on_reference(at));
+                    let at = line.on_reference(HostTime(at));
                     let bucket = self.grid.bucket(at);
                     let bit = 1u64 << (bucket % 64);
                     active.ranks[index][bucket / 64] |= bit;
@@ -396,7 +399,7 @@ fn exposed_in_all(lane: &Lane, waits: Option<&StreamWaits>) -> Option<f64> {
         };
         of == gpu(lane)
     });
-    own.next().map(|rank| 1e3 * rank.exposed.sum_us)
+    own.next().map(|rank| Nanos::from_us(rank.exposed.sum_us).0)
 }
 
 /// What sums are of.
@@ -436,10 +439,10 @@ impl Under {
     }
 
     fn finish(self, ranks: usize) -> Curve {
-        let width = (1u64 << self.grid.shift) as f64;
+        let width = self.grid.width();
         let (unit, per) = match self.unit {
-            Unit::Number => (1.0, width / 1e9),
-            Unit::Ns => (1e3, width),
+            Unit::Number => (1.0, width.seconds()),
+            Unit::Ns => (Nanos::US.0, width.0),
         };
         let rate = |of: &[f64]| of.iter().map(|sum| rounded(sum / per)).collect();
         let mean: Vec<f64> = self.sum.iter().map(|sum| sum / ranks as f64).collect();
@@ -470,7 +473,7 @@ fn band(of: &[Vec<u64>]) -> Band {
         // The nearest rank.
         let at = |tenths: usize| {
             let index = (durations.len() * tenths).div_ceil(10).checked_sub(1)?;
-            Some(durations[index] as f64 / 1e3)
+            Some(Nanos::from(durations[index]).us())
         };
         band.n.push(durations.len() as u64);
         band.p10.push(at(1));
