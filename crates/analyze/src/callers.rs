@@ -11,6 +11,7 @@ use crate::executions::{Execution, Walk};
 use crate::functions::{interval_of, GpuSum as Sum};
 use crate::operations::Operation;
 use crate::sampled::Stretches;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -231,11 +232,11 @@ fn together(sums: &[Sum]) -> Sum {
 /// What all `calls` calls have by a sample of them, in µs, with its interval if not all are known. Few of
 /// them may be next to nothing, or all of `most_us`.
 fn estimate(sample: &Stretches, calls: u64, most_us: f64) -> Sum {
-    let (ns, n) = sample.total();
+    let (timed, n) = sample.total();
     if n == 0.0 {
         return (None, None);
     }
-    let us = ns / 1e3 * (calls as f64 / n).max(1.0);
+    let us = timed.us() * (calls as f64 / n).max(1.0);
     let few = (0.0, most_us.max(us));
     let interval = || match sample.estimate(calls) {
         Some(of) => (of.sum_low_us, of.sum_high_us),
@@ -260,26 +261,28 @@ fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Si
     let sum = operation.gpu_sum_us();
     let host = operation.host_us.map(|host| host.sum);
     let is_sampled = operation.sampled.is_some();
-    let totals = |pick: fn(&(f64, f64)) -> f64| -> f64 {
-        sites.iter().map(|site| pick(&site.timed.total())).sum()
-    };
-    let mean_ns = totals(|t| t.0) / totals(|t| t.1).max(1.0);
+    let totals = || sites.iter().map(|site| site.timed.total());
+    let timed: f64 = totals().map(|(_, n)| n).sum();
+    let mean = totals().map(|(time, _)| time).sum::<Nanos>() / timed.max(1.0);
     let of_sites = sites.iter().map(|site| site.calls).sum::<u64>();
     let left = operation.calls.saturating_sub(of_sites);
     // Of a sample, each caller has what its calls would take at its own mean.
     let weight = |site: &Site| match (is_sampled, site.timed.total()) {
-        (false, (ns, _)) => ns,
-        (true, (_, 0.0)) => site.counted as f64 * mean_ns,
-        (true, (ns, timed)) => ns * site.counted as f64 / timed,
+        (false, (time, _)) => time,
+        (true, (_, 0.0)) => mean * site.counted as f64,
+        (true, (time, timed)) => time * site.counted as f64 / timed,
     };
-    let weights: f64 = sites.iter().map(|site| weight(site)).sum();
+    let weights: Nanos = sites.iter().map(|site| weight(site)).sum();
     let of_left = if is_sampled {
-        left as f64 * mean_ns
+        mean * left as f64
     } else {
-        (sum.unwrap_or(0.0) * 1e3 - weights).max(0.0)
+        (Nanos::from_us(sum.unwrap_or(0.0)) - weights).max(Nanos::ZERO)
     };
     let all = weights + of_left;
-    let share = |weight: f64| sum.map(|sum| if all > 0.0 { sum * weight / all } else { 0.0 });
+    let share = |weight: Nanos| {
+        let of = |sum: f64| sum * weight.0 / all.0;
+        sum.map(|sum| if all > Nanos::ZERO { of(sum) } else { 0.0 })
+    };
     // Calls of which few or none were timed may be all that the operation took.
     let most_us = operation.sampled.map_or(0.0, |s| s.sum_high_us);
     let gpu = |site: &Site| {
@@ -300,11 +303,11 @@ fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Si
             caller: site.caller,
             calls: site.calls,
             gpu: gpu(site),
-            host_us: host.map(|_| site.host_ns as f64 / 1e3),
+            host_us: host.map(|_| Nanos::from(site.host_ns).us()),
             exposed: estimate(&site.exposed, site.counted, most_us),
             wait: match waits.get(&(site.row, site.caller)) {
                 Some(of) if is_sampled => estimate(of, site.counted, most_us),
-                Some(of) => (Some(of.total().0 / 1e3), None),
+                Some(of) => (Some(of.total().0.us()), None),
                 None => (None, None),
             },
             stacks: &site.stacks,
@@ -312,7 +315,7 @@ fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Si
         .collect();
     let host_left = host.map(|host| {
         let of_sites: u64 = sites.iter().map(|site| site.host_ns).sum();
-        (host - of_sites as f64 / 1e3).max(0.0)
+        (host - Nanos::from(of_sites).us()).max(0.0)
     });
     if left > 0 {
         parts.push(SitePart {
@@ -362,6 +365,7 @@ fn add(row: &mut CallerRow, operation: &Operation, part: &SitePart) {
 #[cfg(test)]
 mod tests {
     use crate::report;
+    use crate::time::Nanos;
     use capture::live::part;
     use tables::{Call, Capture, GpuTimes, Name, Process, Shape};
 
@@ -468,7 +472,7 @@ mod tests {
                     *sum += if call.ticket == 0 {
                         0.0
                     } else {
-                        ns as f64 / 1e3
+                        Nanos::from(ns).us()
                     };
                 }
                 if call.ticket / 6 % 2 != 0 {

@@ -15,6 +15,7 @@ use crate::matching::is_p2p;
 use crate::sampled::Stretches;
 use crate::statistics::{median, sorted, spread, Spread};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -237,7 +238,7 @@ impl Gatherer {
         process: &Process,
         mut look: impl FnMut(Option<u32>, Option<u64>, &mut Coverage),
     ) -> Vec<RankRow> {
-        let us = |ns: u64| ns as f64 / 1e3;
+        let us = |ns: u64| Nanos::from(ns).us();
         // A trace of another tool is one window, and all that it has is in it.
         let windows = process.windows.list.iter();
         let seen = windows
@@ -269,16 +270,16 @@ impl Gatherer {
                 let of = estimated(&gpu.kinds);
                 // In the wall, calls lie over each other as much as those that were timed.
                 let timed = (union, sum.max(1));
-                let within = |ns: f64| {
-                    let scaled = timed.0 as f64 * (ns / timed.1 as f64);
-                    (scaled as u64).min(wall.unwrap_or(u64::MAX))
+                let within = |time: Nanos| {
+                    let scaled = Nanos::from(timed.0) * (time / Nanos::from(timed.1));
+                    (scaled.0 as u64).min(wall.unwrap_or(u64::MAX))
                 };
                 let is_whole = process.ended && !gpu.unseen && basis != Some("host");
                 let most = (is_whole && all_known(&gpu.kinds)).then(|| within(of.high));
                 if gpu.sampled && basis == Some("gpu") {
                     basis = Some("sample");
                     interval = Some((us(within(of.low)), us(within(of.high))));
-                    (union, sum) = (within(of.sum), of.sum as u64);
+                    (union, sum) = (within(of.sum), of.sum.0 as u64);
                 }
                 look(device, basis.map(|_| union), &mut intervals);
                 RankRow {
@@ -307,31 +308,31 @@ fn all_known(kinds: &[(u64, Stretches)]) -> bool {
     kinds.all(|(calls, timed)| *calls == 0 || timed.total().1 > 0.0)
 }
 
-/// What calls took in all, ns.
+/// What calls took in all.
+#[derive(Default)]
 struct Estimated {
-    sum: f64,
-    low: f64,
-    high: f64,
+    sum: Nanos,
+    low: Nanos,
+    high: Nanos,
 }
 
 /// What calls of all kinds took, by those of each that were timed. Calls of several kinds are slow at the
 /// same moments, so their intervals add up. Of a kind with too few timed ones, those are the least.
 fn estimated(kinds: &[(u64, Stretches)]) -> Estimated {
-    let mut all = Estimated {
-        sum: 0.0,
-        low: 0.0,
-        high: 0.0,
-    };
+    let mut all = Estimated::default();
     for (calls, timed) in kinds {
-        let (ns, n) = timed.total();
+        let (time, n) = timed.total();
         if n == 0.0 {
             continue;
         }
-        let sum = ns * (*calls as f64 / n);
+        let sum = time * (*calls as f64 / n);
         let (low, high) = match timed.estimate(*calls) {
-            _ if n >= *calls as f64 => (ns, ns),
-            Some(of) => (of.sum_low_us * 1e3, of.sum_high_us * 1e3),
-            None => (ns, 2.0 * sum - ns),
+            _ if n >= *calls as f64 => (time, time),
+            Some(of) => (
+                Nanos::from_us(of.sum_low_us),
+                Nanos::from_us(of.sum_high_us),
+            ),
+            None => (time, sum * 2.0 - time),
         };
         all.sum += sum;
         all.low += low;

@@ -8,6 +8,7 @@
 //! Rule: an estimate is given beside the figures of the calls that were timed, never in their place.
 
 use crate::interval::Batches;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,7 +22,7 @@ pub struct Stretches {
     width: u64,
     /// Durations in the newest stretch.
     filled: u64,
-    /// Sum and number.
+    /// Sum, ns, and number.
     list: Vec<(f64, f64)>,
 }
 
@@ -78,10 +79,11 @@ impl Stretches {
         self.filled = self.width;
     }
 
-    /// Sum, ns, and number of the durations.
-    pub fn total(&self) -> (f64, f64) {
+    /// Sum and number of the durations.
+    pub fn total(&self) -> (Nanos, f64) {
         let add = |a: (f64, f64), b: &(f64, f64)| (a.0 + b.0, a.1 + b.1);
-        self.list.iter().fold((0.0, 0.0), add)
+        let (sum, number) = self.list.iter().fold((0.0, 0.0), add);
+        (Nanos(sum), number)
     }
 
     /// The estimate for `calls` calls of which these are a sample.
@@ -89,7 +91,7 @@ impl Stretches {
         let mean = Batches::of_stretches(&self.list)?.mean(0.0)?;
         let (low, high) = mean.interval()?;
         let number = self.total().1;
-        let us = |ns: f64| ns / 1e3;
+        let us = |ns: f64| Nanos(ns).us();
         Some(Sampled {
             share: number / calls as f64,
             mean_low_us: us(low.max(0.0)),
@@ -141,7 +143,7 @@ mod tests {
                 stretches.push(*ns);
             }
             let estimate = stretches.estimate(all.len() as u64).expect("enough");
-            let truth = all.iter().sum::<u64>() as f64 / 1e3;
+            let truth = Nanos::from(all.iter().sum::<u64>()).us();
             held += u32::from((estimate.sum_low_us..=estimate.sum_high_us).contains(&truth));
         }
         assert!(held >= 184, "{held} of 200");

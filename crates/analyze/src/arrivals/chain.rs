@@ -11,6 +11,7 @@
 
 use super::operations::{Operations, PartIndex, RankPart};
 use super::{Arrivals, RankArrivals};
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -117,13 +118,13 @@ impl Busy {
     }
 }
 
-/// What one rank inherited from one communicator, ns of cost.
+/// What one rank inherited from one communicator, as cost.
 #[derive(Default)]
 struct Sum {
-    cost: f64,
+    cost: Nanos,
     /// By lane that was waited for.
-    waiting: BTreeMap<u32, f64>,
-    network: f64,
+    waiting: BTreeMap<u32, Nanos>,
+    network: Nanos,
 }
 
 /// What ranks inherited, under construction.
@@ -167,20 +168,20 @@ impl<'a> Chains<'a> {
     }
 
     /// Adds the kernels that the rank of `lane` was in while it was late, where a ns of lateness costs
-    /// `each`; gives their cost, ns.
+    /// `each`; gives their cost.
     pub(super) fn add(
         &mut self,
         lane: u32,
         within: impl Iterator<Item = (u64, u64, u32)>,
         each: f64,
-    ) -> f64 {
-        let mut all = 0.0;
+    ) -> Nanos {
+        let mut all = Nanos::ZERO;
         for (begin, end, index) in within {
             let part = self.of.part((lane, index));
             let sum = self.sums[lane as usize]
                 .entry(part.communicator)
                 .or_default();
-            let cost = (end - begin) as f64 * each;
+            let cost = Nanos::from(end - begin) * each;
             sum.cost += cost;
             all += cost;
             let operation = self.operations[lane as usize][index as usize] as usize;
@@ -188,11 +189,11 @@ impl<'a> Chains<'a> {
                 let (shortest, last) = self.shortest[at];
                 let there = part.start.saturating_add(part.ns - shortest);
                 let waited = there.min(end).saturating_sub(begin);
-                let moved = (end - begin - waited) as f64;
+                let moved = Nanos::from(end - begin - waited);
                 let held = self.held.map_or(0, |held| held[at]);
                 sum.network += moved * each * held as f64 / shortest.max(1) as f64;
                 if waited > 0 && last != lane {
-                    *sum.waiting.entry(last).or_insert(0.0) += waited as f64 * each;
+                    *sum.waiting.entry(last).or_default() += Nanos::from(waited) * each;
                 }
             }
         }
@@ -205,13 +206,13 @@ impl<'a> Chains<'a> {
             let told = sums.into_iter().map(|(communicator, sum)| {
                 let of = capture.communicators.get(communicator as usize);
                 // Of equals the first lane.
-                let most = sum.waiting.iter().rev().max_by(|a, b| a.1.total_cmp(b.1));
+                let most = sum.waiting.iter().rev().max_by_key(|of| of.1);
                 InheritedFrom {
                     communicator: of.map(|c| c.id.clone()),
                     name: of.and_then(|c| c.name.clone()),
-                    cost_rank_us: sum.cost / 1e3,
-                    waiting_rank_us: sum.waiting.values().fold(0.0, |a, b| a + b) / 1e3,
-                    network_rank_us: self.held.map(|_| sum.network / 1e3),
+                    cost_rank_us: sum.cost.us(),
+                    waiting_rank_us: sum.waiting.values().sum::<Nanos>().us(),
+                    network_rank_us: self.held.map(|_| sum.network.us()),
                     waited_for: most
                         .and_then(|(lane, _)| self.of.lanes[*lane as usize].process.rank),
                 }

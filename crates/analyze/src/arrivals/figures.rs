@@ -4,6 +4,7 @@ use super::chain::{Busy, Chains};
 use super::operations::{Operations, PartIndex};
 use super::sampled::Scale;
 use super::stalls::{stalls, Last};
+use super::what_if::loss::Loss;
 use super::{hosts, links, what_if, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
 use crate::interval::{beyond_chance, Batches};
 use crate::time::{HostTime, Nanos};
@@ -16,11 +17,11 @@ enum Reason {
     BusyGpu,
 }
 
-/// Who came last to an operation, by how much of itself (ns), and why.
+/// Who came last to an operation, by how much of itself, and why.
 #[derive(Clone, Copy)]
 struct Late {
     lane: u32,
-    own: f64,
+    own: Nanos,
     reason: Option<Reason>,
 }
 
@@ -94,7 +95,8 @@ impl Operations {
             .collect();
         let (mut transfer, mut wait, mut saving) = (0.0, 0.0, 0.0);
         let mut arrivals: Vec<(u64, PartIndex)> = Vec::new();
-        let mut costs: Vec<f64> = Vec::new();
+        let mut costs: Vec<Nanos> = Vec::new();
+        let us = |ns: u64| Nanos::from(ns).us();
         let mut scale = Scale::default();
         let mut late: Vec<Late> = Vec::with_capacity(self.whole.len());
         for operation in &self.whole {
@@ -111,29 +113,29 @@ impl Operations {
             for ((ns, (lane, index)), cost) in arrivals.iter().zip(&costs) {
                 let row = &mut ranks[*lane as usize];
                 row.operations += 1;
-                row.wait_rank_us += (ns - shortest) as f64 / 1e3;
-                row.cost_rank_us += cost / 1e3;
+                row.wait_rank_us += us(ns - shortest);
+                row.cost_rank_us += cost.us();
                 if first > *ns {
                     let start = self.part((*lane, *index)).start;
                     let late = first - ns;
-                    let each = cost / late as f64;
+                    let each = *cost / Nanos::from(late);
                     let busy = &busy[*lane as usize];
                     let from = start.saturating_sub(late);
                     let inherited = chains.add(*lane, busy.within(from, start), each);
-                    row.inherited_rank_us += inherited / 1e3;
+                    row.inherited_rank_us += inherited.us();
                 }
-                wait += (ns - shortest) as f64 / 1e3;
+                wait += us(ns - shortest);
             }
-            let margin = (arrivals[n - 2].0 - shortest) as f64;
-            let own = own[last.0 as usize][last.1 as usize] as f64;
-            transfer += shortest as f64 / 1e3;
-            saving += margin / 1e3;
+            let margin = Nanos::from(arrivals[n - 2].0 - shortest);
+            let own = Nanos::from(own[last.0 as usize][last.1 as usize]);
+            transfer += us(shortest);
+            saving += margin.us();
             let row = &mut ranks[last.0 as usize];
             let over_hosts = proof.is_over_hosts(&arrivals);
             let lateness = over_hosts
                 .then(|| self.lateness(&arrivals, proof))
                 .flatten();
-            if margin > 0.0 {
+            if margin > Nanos::ZERO {
                 row.last += 1;
                 if over_hosts {
                     row.last_over_hosts += 1;
@@ -145,7 +147,7 @@ impl Operations {
                     }
                 }
             }
-            row.saving_wall_us += own / 1e3;
+            row.saving_wall_us += own.us();
             let launch = if over_hosts {
                 lateness.and_then(|late| late.launch)
             } else {
@@ -153,14 +155,14 @@ impl Operations {
             };
             // A kernel that was launched before others waited for it is not late because of its launch.
             let part = self.part(last);
-            let start = i64::try_from(part.start).unwrap_or(i64::MAX);
+            let start = HostTime(i64::try_from(part.start).unwrap_or(i64::MAX));
             let in_time = part.error > 0
                 && part.launch_ns != 0
-                && start.saturating_sub(part.launch_ns) as f64 >= own.max(1.0);
+                && start - HostTime(part.launch_ns) >= own.max(Nanos(1.0));
             let reason = match launch {
                 Some(_) if in_time => Some(Reason::BusyGpu),
-                Some((least, _)) if least.0 >= 0.5 * own => Some(Reason::LateLaunch),
-                Some((_, most)) if most.0 < 0.5 * own => Some(Reason::BusyGpu),
+                Some((least, _)) if least >= own * 0.5 => Some(Reason::LateLaunch),
+                Some((_, most)) if most < own * 0.5 => Some(Reason::BusyGpu),
                 // Over hosts the clocks may leave it open.
                 _ => None,
             };
@@ -170,14 +172,14 @@ impl Operations {
                 reason,
             });
             for (_, (lane, _)) in &arrivals {
-                let mine = if *lane == last.0 { own } else { 0.0 };
+                let mine = if *lane == last.0 { own } else { Nanos::ZERO };
                 let others = (own - mine) / (n - 1) as f64;
-                ranks[*lane as usize].excess_wall_us += (mine - others) / 1e3;
+                ranks[*lane as usize].excess_wall_us += (mine - others).us();
                 let [plain, excess] = &mut batches[*lane as usize];
                 let (index, length) = (operation.2 as usize, operation.3 as usize);
                 if let (Some(plain), Some(excess)) = (plain, excess) {
-                    plain.add(index, length, mine / 1e3, 1.0);
-                    excess.add(index, length, (mine - others) / 1e3, 1.0);
+                    plain.add(index, length, mine.us(), 1.0);
+                    excess.add(index, length, (mine - others).us(), 1.0);
                 }
             }
         }
@@ -201,7 +203,7 @@ impl Operations {
                 Some(Reason::BusyGpu) => &mut row.gpu_busy_us,
                 None => continue,
             };
-            *part = part.map(|us| us + own / 1e3);
+            *part = part.map(|us| us + own.us());
         }
         for (row, explained) in ranks.iter_mut().zip(explained) {
             if explained == Some(false) {
@@ -257,16 +259,17 @@ impl Operations {
         let what_if = what_if.get_or_insert_with(|| what_if::WhatIf::new(self));
         for lane in late {
             let loss = what_if.loss(lane as u32);
-            ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
-            ranks[lane].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
+            ranks[lane].loss_wall_us = Some(loss.time.us());
+            ranks[lane].loss_interval_us = loss.interval_us();
             // Of the others, the one that ranks waited most for beside it.
             let own = |of: &RankArrivals| of.cost_rank_us - of.inherited_rank_us;
             let others = (0..ranks.len()).filter(|other| *other != lane);
             let next = others.max_by(|a, b| own(&ranks[*a]).total_cmp(&own(&ranks[*b])));
             let both = next.map(|next| (next, what_if.loss_of_both((lane as u32, next as u32))));
-            let more = both.filter(|(_, both)| both.interval.is_some_and(|(low, _)| low > loss.ns));
+            let is_more = |both: &Loss| both.interval.is_some_and(|(low, _)| low > loss.time);
+            let more = both.filter(|(_, both)| is_more(both));
             ranks[lane].with_other =
-                more.map(|(next, both)| (ranks[next].process.rank, both.ns / 1e3));
+                more.map(|(next, both)| (ranks[next].process.rank, both.time.us()));
             let held = |operation: u32| last[operation as usize].own;
             for (operation, origin) in what_if.origins(lane as u32, held) {
                 let first = last[origin as usize];
@@ -296,13 +299,13 @@ impl Operations {
 }
 
 /// The cost of each of these ranks, in order of arrival (falling time). The wait between one arrival and the
-/// next is shared by the ranks that are not there yet. ns.
-fn shares(arrivals: &[(u64, PartIndex)], costs: &mut Vec<f64>) {
+/// next is shared by the ranks that are not there yet.
+fn shares(arrivals: &[(u64, PartIndex)], costs: &mut Vec<Nanos>) {
     costs.clear();
-    costs.resize(arrivals.len(), 0.0);
-    let mut charged = 0.0;
+    costs.resize(arrivals.len(), Nanos::ZERO);
+    let mut charged = Nanos::ZERO;
     for k in 1..arrivals.len() {
-        let gap = (arrivals[k - 1].0 - arrivals[k].0) as f64;
+        let gap = Nanos::from(arrivals[k - 1].0 - arrivals[k].0);
         charged += gap * k as f64 / (arrivals.len() - k) as f64;
         costs[k] = charged;
     }

@@ -21,6 +21,7 @@ use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
 use crate::subject::ProcessId;
 use crate::subject::RankId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,8 +118,8 @@ pub(super) fn over_network(of: &Operations, held: &[u64]) -> OverNetwork {
         .filter(|(whole, _)| on_network(whole))
     {
         all.operations += 1;
-        all.transfer_wall_us += of.shortest(whole) as f64 / 1e3;
-        all.held_wall_us += *held as f64 / 1e3;
+        all.transfer_wall_us += Nanos::from(of.shortest(whole)).us();
+        all.held_wall_us += Nanos::from(*held).us();
     }
     all
 }
@@ -168,8 +169,8 @@ pub(super) fn links(of: &Operations, capture: &Capture, what_if: &mut Option<Wha
         }
         let what_if = what_if.get_or_insert_with(|| WhatIf::new(of));
         let loss = what_if.loss_of(keys[at].0, &longer);
-        links[at].loss_wall_us = Some(loss.ns / 1e3);
-        links[at].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
+        links[at].loss_wall_us = Some(loss.time.us());
+        links[at].loss_interval_us = loss.interval_us();
     }
     links.sort_by(|a, b| b.excess_wall_us.total_cmp(&a.excess_wall_us));
     links
@@ -233,7 +234,7 @@ fn samples(of: &Operations) -> BTreeMap<(u32, u32), Vec<Sample>> {
 }
 
 fn link(capture: &Capture, communicator: u32, samples: &[Sample], shortest: &[u64]) -> Link {
-    let us = |ns: u64| ns as f64 / 1e3;
+    let us = |ns: u64| Nanos::from(ns).us();
     let communicator = capture.communicators.get(communicator as usize);
     let mut ways: BTreeMap<(bool, Option<u32>), (u64, u64)> = BTreeMap::new();
     let mut link = Link {

@@ -7,6 +7,7 @@
 //! Rule: where a row of many operations has too few in the sample for an interval, the whole has none.
 
 use crate::sampled::Stretches;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,8 +35,8 @@ pub struct SampledArrivals {
 struct SampledOperations {
     ranks: u64,
     operations: u64,
-    wait_ns: u64,
-    saving_ns: u64,
+    wait: Nanos,
+    saving: Nanos,
     waits: Stretches,
     savings: Stretches,
 }
@@ -54,8 +55,8 @@ impl Scale {
         let row = self.0.entry(row).or_default();
         row.ranks = ranks as u64;
         row.operations += 1;
-        row.wait_ns += wait_ns;
-        row.saving_ns += saving_ns;
+        row.wait += Nanos::from(wait_ns);
+        row.saving += Nanos::from(saving_ns);
         row.waits.push(wait_ns);
         row.savings.push(saving_ns);
     }
@@ -72,12 +73,12 @@ impl Scale {
             let operations = row.operations + left_out(*index).div_ceil(row.ranks.max(1));
             timed += row.operations;
             all += operations;
-            for (into, sum_ns, stretches) in [
-                (&mut wait, row.wait_ns, &row.waits),
-                (&mut saving, row.saving_ns, &row.savings),
+            for (into, sum, stretches) in [
+                (&mut wait, row.wait, &row.waits),
+                (&mut saving, row.saving, &row.savings),
             ] {
-                let us = sum_ns as f64 / 1e3;
-                let (estimate, ends) = if operations == row.operations || sum_ns == 0 {
+                let us = sum.us();
+                let (estimate, ends) = if operations == row.operations || sum == Nanos::ZERO {
                     (us, Some((us, us)))
                 } else {
                     let scaled = us * operations as f64 / row.operations as f64;
@@ -128,7 +129,7 @@ mod tests {
             assert_eq!(found.operations, 8_000);
             let holds = |interval: Option<(f64, f64)>, truth: u64| {
                 let (low, high) = interval.expect("enough");
-                u32::from((low..=high).contains(&(truth as f64 / 1e3)))
+                u32::from((low..=high).contains(&Nanos::from(truth).us()))
             };
             held[0] += holds(found.wait_interval_us, waits);
             held[1] += holds(found.saving_interval_us, savings);

@@ -12,8 +12,10 @@ use super::operations::Operations;
 use super::what_if::WhatIf;
 use crate::subject::ProcessId;
 use crate::subject::RankId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cmp::Reverse;
 
 /// Fewer operations don't say what is usual.
 const LEAST_OPERATIONS: usize = 20;
@@ -26,8 +28,8 @@ const MOST_STRETCHES: usize = 24;
 const BEYOND: f64 = 5.0;
 /// What is usual is looked for among stretches that are not this many times the median.
 const PLAINLY_BEYOND: f64 = 10.0;
-/// The least lateness that is a stall, ns: ends of operations are spread by a few µs.
-const LEAST_NS: f64 = 50_000.0;
+/// The least lateness that is a stall: ends of operations are spread by a few µs.
+const LEAST: Nanos = Nanos::from_us(50.0);
 /// More operations than this part are a habit.
 const MOST: f64 = 0.4;
 /// Of so many ranks it is told what the run loses by their stalls: each takes playing the run again.
@@ -73,41 +75,39 @@ impl Stall {
     }
 }
 
-/// Who came last to an operation, by how much of itself (ns), and why.
+/// Who came last to an operation, by how much of itself, and why.
 #[derive(Clone, Copy)]
 pub(super) struct Last {
     pub(super) lane: u32,
-    pub(super) own: f64,
+    pub(super) own: Nanos,
     pub(super) launched_late: bool,
     pub(super) gpu_busy: bool,
 }
 
 /// The value at this part of the sorted `values`.
-fn quantile(values: &mut [f64], part: f64) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
+fn quantile(values: &mut [Nanos], part: f64) -> Nanos {
+    values.sort_unstable();
     let at = (values.len() as f64 * part) as usize;
-    values
-        .get(at.min(values.len().saturating_sub(1)))
-        .copied()
-        .unwrap_or(0.0)
+    let value = values.get(at.min(values.len().saturating_sub(1)));
+    value.copied().unwrap_or_default()
 }
 
-/// What is usual, and what is beyond that, ns: of the lateness of whoever came last, in order of time. `None`
+/// What is usual, and what is beyond that: of the lateness of whoever came last, in order of time. `None`
 /// if too little is known, or lateness is a habit.
-fn usual(own: &[f64]) -> Option<(f64, f64)> {
+fn usual(own: &[Nanos]) -> Option<(Nanos, Nanos)> {
     if own.len() < LEAST_OPERATIONS {
         return None;
     }
     // A stretch is longer than most steps: within one, only some operations can be late.
     let length = (own.len() / MOST_STRETCHES).max(STRETCH.min(own.len() / LEAST_STRETCHES));
     let stretches = own.chunks(length.max(1));
-    let mut largest: Vec<f64> = stretches
-        .map(|stretch| stretch.iter().copied().fold(0.0, f64::max))
+    let mut largest: Vec<Nanos> = stretches
+        .filter_map(|stretch| stretch.iter().copied().max())
         .collect();
-    let plainly = (PLAINLY_BEYOND * quantile(&mut largest, 0.5)).max(LEAST_NS);
+    let plainly = (quantile(&mut largest, 0.5) * PLAINLY_BEYOND).max(LEAST);
     largest.retain(|own| *own <= plainly);
     let usual = quantile(&mut largest, 0.75);
-    let beyond = (BEYOND * usual).max(LEAST_NS);
+    let beyond = (usual * BEYOND).max(LEAST);
     let stalled = own.iter().filter(|own| **own > beyond).count();
     (stalled > 0 && stalled as f64 <= MOST * own.len() as f64).then_some((usual, beyond))
 }
@@ -133,7 +133,7 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
     };
     let mut order: Vec<(u64, usize)> = (0..last.len()).map(|at| (ended(at), at)).collect();
     order.sort_unstable();
-    let own: Vec<f64> = order.iter().map(|(_, at)| last[*at].own).collect();
+    let own: Vec<Nanos> = order.iter().map(|(_, at)| last[*at].own).collect();
     let Some((usual, beyond)) = usual(&own) else {
         return Vec::new();
     };
@@ -143,15 +143,12 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
             by_lane[last[*operation].lane as usize].push(place);
         }
     }
-    let held = |places: &[usize]| places.iter().map(|at| last[order[*at].1].own).sum::<f64>();
+    let own = |at: usize| last[order[at].1].own;
+    let held = |places: &[usize]| places.iter().map(|at| own(*at)).sum::<Nanos>();
     let mut lanes: Vec<usize> = (0..by_lane.len())
         .filter(|lane| !by_lane[*lane].is_empty())
         .collect();
-    lanes.sort_by(|a, b| {
-        held(&by_lane[*b])
-            .total_cmp(&held(&by_lane[*a]))
-            .then(a.cmp(b))
-    });
+    lanes.sort_by_key(|lane| (Reverse(held(&by_lane[*lane])), *lane));
     lanes.truncate(MOST_RANKS);
     let mut found: Vec<Stall> = Vec::new();
     for lane in lanes {
@@ -160,7 +157,7 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
         let stretches: Vec<&[usize]> = places.chunk_by(|a, b| b - a <= 2).collect();
         let Some(longest) = stretches
             .iter()
-            .max_by(|a, b| held(a).total_cmp(&held(b)))
+            .max_by_key(|stretch| held(stretch))
             .filter(|stretch| !stretch.is_empty())
         else {
             continue;
@@ -172,11 +169,12 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
         let of_them = || places.iter().map(|at| &last[order[*at].1]);
         let explained = of_them().any(|last| last.launched_late || last.gpu_busy);
         let with = |is: fn(&Last) -> bool| {
-            let those = of_them().filter(|last| is(last)).map(|last| last.own);
-            explained.then(|| those.sum::<f64>() / 1e3)
+            let those = of_them().filter(|last| is(last)).map(|last| last.own.0);
+            // The sum of no floats is -0.
+            explained.then(|| Nanos(those.sum()).us())
         };
-        let us = |at: usize| order[at].0 as f64 / 1e3;
-        let begins = |at: usize| us(at) - last[order[at].1].own / 1e3;
+        let us = |at: usize| Nanos::from(order[at].0).us();
+        let begins = |at: usize| us(at) - own(at).us();
         let of_lane = &of.lanes[lane];
         found.push(Stall {
             process: of_lane.process.clone(),
@@ -186,10 +184,10 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
             times: stretches.len() as u64,
             when_us: (begins(longest[0]).max(0.0), us(longest[longest.len() - 1])),
             at_start: stretches.len() == 1 && longest[0] <= 1 && places.len() > 1,
-            held_up_us: sum / 1e3,
-            longest_us: held(longest) / 1e3,
-            loss_wall_us: what_if.loss_in(lane as u32, &these).min(sum) / 1e3,
-            usual_us: usual / 1e3,
+            held_up_us: sum.us(),
+            longest_us: held(longest).us(),
+            loss_wall_us: what_if.loss_in(lane as u32, &these).min(sum).us(),
+            usual_us: usual.us(),
             launched_late_us: with(|last| last.launched_late),
             gpu_busy_us: with(|last| last.gpu_busy),
         });

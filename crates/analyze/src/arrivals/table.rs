@@ -151,6 +151,7 @@ pub fn rows(capture: &Capture) -> Vec<ArrivalRow<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Nanos;
     use std::path::Path;
 
     #[test]
@@ -175,7 +176,7 @@ mod tests {
             assert_eq!(ids.len() as u64, operations, "{name}");
             let sum: u64 = rows.iter().map(|r| r.time - r.range.0).sum();
             assert!(
-                (sum as f64 / 1e3 - waits).abs() < 0.5,
+                (Nanos::from(sum).us() - waits).abs() < 0.5,
                 "{name}: {sum} {waits}"
             );
             assert_eq!(

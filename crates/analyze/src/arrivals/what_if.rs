@@ -39,9 +39,10 @@
 
 use super::operations::{Lane, Operations, PartIndex, OTHER};
 use crate::interval::without_chance;
+use crate::time::Nanos;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-mod loss;
+pub(super) mod loss;
 pub(super) mod path;
 mod ready;
 
@@ -477,8 +478,8 @@ impl WhatIf {
     /// The operations of a lane, each with the one in which its rank became late. The others' kernels may
     /// have been queued behind the operation before, with all work beside it. Then they may have been ready
     /// long since, and the rank is as late as it was in that operation. Where it became later by half of what
-    /// it held up (`held` by operation, ns) or more, it did so by itself.
-    pub(super) fn origins(&self, lane: u32, held: impl Fn(u32) -> f64) -> Vec<(u32, u32)> {
+    /// it held up (`held` by operation) or more, it did so by itself.
+    pub(super) fn origins(&self, lane: u32, held: impl Fn(u32) -> Nanos) -> Vec<(u32, u32)> {
         let mut origins: Vec<(u32, u32)> = Vec::with_capacity(self.lanes[lane as usize].len());
         let mut of: HashMap<u32, (u32, i64)> = HashMap::new();
         let mut others = Vec::new();
@@ -496,7 +497,7 @@ impl WhatIf {
             });
             let origin = before
                 .and_then(|before| of.get(&before.operation))
-                .filter(|(_, was)| ((own - was) as f64) < 0.5 * held(node.operation))
+                .filter(|(_, was)| Nanos::from(own - was) < held(node.operation) * 0.5)
                 .map_or(node.operation, |(origin, _)| *origin);
             of.insert(node.operation, (origin, own));
             origins.push((node.operation, origin));

@@ -5,11 +5,19 @@
 use super::{ByChance, WhatIf, NONE};
 use crate::interval::{by_chance, by_chance_at_most, waits_by_chance, Batches, LEAST_OPERATIONS};
 use crate::steps::pattern::first_repeated;
+use crate::time::Nanos;
 
-/// What the run loses by a rank, and the 95 % interval of that, ns.
+/// What the run loses by a rank, and the 95 % interval of that.
 pub(in crate::arrivals) struct Loss {
-    pub(in crate::arrivals) ns: f64,
-    pub(in crate::arrivals) interval: Option<(f64, f64)>,
+    pub(in crate::arrivals) time: Nanos,
+    pub(in crate::arrivals) interval: Option<(Nanos, Nanos)>,
+}
+
+impl Loss {
+    /// The interval, µs.
+    pub(in crate::arrivals) fn interval_us(&self) -> Option<(f64, f64)> {
+        self.interval.map(|(low, high)| (low.us(), high.us()))
+    }
 }
 
 impl WhatIf {
@@ -28,7 +36,7 @@ impl WhatIf {
         let bound = self.bound(lane);
         let ends = loss.interval.zip(least.interval).zip(most.interval);
         Loss {
-            ns: loss.ns.min(bound),
+            time: loss.time.min(bound),
             interval: ends.map(|((of, least), most)| {
                 let low = of.0.min(least.0).min(most.0 - chance);
                 (low.min(bound), of.1.max(most.1).min(bound))
@@ -47,9 +55,9 @@ impl WhatIf {
         self.told(&marks, self.without(&late, None)).0
     }
 
-    /// What the run loses by the rank of `lane`, ns: in the operations of `only`, and in the ones after them
-    /// that are parts of the same work.
-    pub(in crate::arrivals) fn loss_in(&self, lane: u32, only: &[bool]) -> f64 {
+    /// What the run loses by the rank of `lane`: in the operations of `only`, and in the ones after them that
+    /// are parts of the same work.
+    pub(in crate::arrivals) fn loss_in(&self, lane: u32, only: &[bool]) -> Nanos {
         let mut late = self.avoidable(&self.lateness(lane, NONE), by_chance);
         let mut since = None;
         for index in &self.lanes[lane as usize] {
@@ -63,14 +71,13 @@ impl WhatIf {
         }
         let earlier = self.without(&[(lane, late)], None);
         let last = self.lanes[lane as usize].last();
-        last.map_or(0.0, |last| {
-            earlier[self.node(*last).operation as usize] as f64
+        last.map_or(Nanos::ZERO, |last| {
+            Nanos::from(earlier[self.node(*last).operation as usize])
         })
     }
 
-    /// What the run can lose by the rank of `lane` at most, ns: each other rank's time less that of its own
-    /// work.
-    fn bound(&self, lane: u32) -> f64 {
+    /// What the run can lose by the rank of `lane` at most: each other rank's time less that of its own work.
+    fn bound(&self, lane: u32) -> Nanos {
         let of = |nodes: &Vec<u32>| {
             let beyond = |index: &u32| {
                 let (node, own) = (self.node(*index), self.alone[*index as usize]);
@@ -87,14 +94,14 @@ impl WhatIf {
                     .saturating_sub(self.node(*index).start)
             };
             let last = nodes.last().map_or(0, waits);
-            nodes.iter().map(|index| beyond(index) as f64).sum::<f64>() + last as f64
+            let all = nodes.iter().map(|index| Nanos::from(beyond(index)));
+            all.sum::<Nanos>() + Nanos::from(last)
         };
         let others = (0..)
             .zip(&self.lanes)
             .filter(|(other, nodes)| *other != lane && !nodes.is_empty());
-        others
-            .map(|(_, nodes)| of(nodes))
-            .fold(f64::INFINITY, f64::min)
+        let least = others.map(|(_, nodes)| of(nodes)).min();
+        least.unwrap_or(Nanos(f64::INFINITY))
     }
 
     /// What it loses by transfers that take so much longer, ns by operation, as the rank of `lane` sees it.
@@ -126,20 +133,20 @@ impl WhatIf {
     }
 
     /// `earlier` is by how much operations end earlier. And what of that one of two would lose by chance.
-    fn told(&self, marks: &[u32], earlier: Vec<i64>) -> (Loss, f64) {
-        let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
+    fn told(&self, marks: &[u32], earlier: Vec<i64>) -> (Loss, Nanos) {
+        let at = |node: u32| Nanos::from(earlier[self.node(node).operation as usize]);
         let (Some(first), Some(last)) = (marks.first(), marks.last()) else {
             let nothing = Loss {
-                ns: 0.0,
+                time: Nanos::ZERO,
                 interval: None,
             };
-            return (nothing, 0.0);
+            return (nothing, Nanos::ZERO);
         };
         // The time up to the first is the start-up, which is no sample of the steps.
         let (start_up, steps) = (at(*first), marks.len() - 1);
         let each: Vec<f64> = marks
             .windows(2)
-            .map(|pair| at(pair[1]) - at(pair[0]))
+            .map(|pair| (at(pair[1]) - at(pair[0])).0)
             .collect();
         let batches = Batches::new(steps).map(|mut batches| {
             for (index, of_step) in each.iter().enumerate() {
@@ -148,12 +155,13 @@ impl WhatIf {
             batches
         });
         let mean = batches.and_then(|batches| batches.mean(0.0));
-        let whole = |of_step: f64| start_up + steps as f64 * of_step;
+        let whole = |of_step: f64| start_up + Nanos(of_step) * steps as f64;
         let interval = mean.and_then(|mean| mean.interval());
         let loss = Loss {
-            ns: at(*last),
+            time: at(*last),
             interval: interval.map(|(low, high)| (whole(low), whole(high))),
         };
-        (loss, steps as f64 * waits_by_chance(&each, 1))
+        let chance = Nanos(waits_by_chance(&each, 1));
+        (loss, chance * steps as f64)
     }
 }

@@ -158,13 +158,13 @@ fn told(members: &[&[usize]], step: &[Do], rank: u32, late: Late) -> Vec<(f64, f
         let (_, short) = job(members, step, 60, |_, _, _| 0.0, seed);
         let what_if = WhatIf::new(&slowed);
         for other in (0..what_if.lanes.len() as u32).filter(|other| *other != rank) {
-            let loss = what_if.loss(other).ns / 1e3;
+            let loss = what_if.loss(other).time.us();
             assert!(
                 loss < 0.01 * long + 0.05 * (long - short),
                 "rank {other}: {loss} µs"
             );
         }
-        (what_if.loss(rank).ns / 1e6, (long - short) / 1e3)
+        (what_if.loss(rank).time.ms(), (long - short) / 1e3)
     };
     seeds.map(of).collect()
 }
@@ -200,7 +200,7 @@ fn with_nobody_late_the_run_is_as_it_was() {
         let what_if = WhatIf::new(&healthy);
         assert_eq!(what_if.without(&[], None).iter().max(), Some(&0));
         for lane in 0..4 {
-            assert!(what_if.loss(lane).ns / 1e3 < 0.01 * end);
+            assert!(what_if.loss(lane).time.us() < 0.01 * end);
         }
     }
 }
@@ -248,7 +248,7 @@ fn work_that_waiting_hides_is_no_loss() {
         for seed in 1..=4 {
             let (slowed, long) = job(WORLD, &step, 200, late, seed);
             let (_, short) = job(WORLD, &step, 200, |_, _, _| 0.0, seed);
-            let told = WhatIf::new(&slowed).loss(2).ns / 1e3;
+            let told = WhatIf::new(&slowed).loss(2).time.us();
             let truth = long - short;
             assert!(
                 told <= 1.5 * truth,
@@ -301,11 +301,11 @@ fn lateness_is_of_the_operation_in_which_it_began() {
     };
     let (job, _) = job(&[&[0, 1]], &bound_by_the_gpu(), 20, busy, 1);
     let what_if = WhatIf::new(&job);
-    for (operation, origin) in what_if.origins(1, |_| 50e6).split_off(3) {
+    for (operation, origin) in what_if.origins(1, |_| Nanos(50e6)).split_off(3) {
         assert_eq!(origin, operation - operation % 3);
     }
     // All that it holds up is new.
-    for (operation, origin) in what_if.origins(1, |_| f64::MIN) {
+    for (operation, origin) in what_if.origins(1, |_| Nanos(f64::MIN)) {
         assert_eq!(origin, operation);
     }
 }
@@ -365,7 +365,7 @@ fn two_late_ranks_hide_each_other() {
         }
     };
     let (slowed, _) = job(WORLD, &data_parallel(5_000.0, 2_000.0), 60, late, 3);
-    let loss = WhatIf::new(&slowed).loss(2).ns / 1e6;
+    let loss = WhatIf::new(&slowed).loss(2).time.ms();
     assert!(loss < 60.0, "{loss} ms of 1200");
 }
 
