@@ -15,6 +15,9 @@ use serde::Serialize;
 /// reductions (NVLS) may reach up to twice a link's bandwidth.
 pub const BUSBW_LIMIT_GB_PER_S: f64 = 3600.0;
 
+/// One GB/s, in bytes per µs.
+pub(crate) const BYTES_PER_US_AT_GB_PER_S: f64 = 1e3;
+
 /// Functions with a factor, and the factor in words.
 pub const FACTORS: [(&str, &str); 11] = [
     ("AllReduce", "2(n-1)/n"),
@@ -68,7 +71,7 @@ impl Bandwidth {
         if us.is_nan() || us <= 0.0 {
             return Err(format!("{bytes} bytes in a time of {us} µs"));
         }
-        let algbw = bytes as f64 / us / 1e3;
+        let algbw = bytes as f64 / us / BYTES_PER_US_AT_GB_PER_S;
         // Over one rank nothing is transferred.
         let busbw = factor(function, nranks)
             .map(|factor| algbw * factor)

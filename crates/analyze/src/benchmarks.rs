@@ -374,12 +374,13 @@ fn part(messages: Messages, rows: &[&BenchmarkPair]) -> Option<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bandwidth::BYTES_PER_US_AT_GB_PER_S;
 
     /// 20 µs of latency, and so many GB/s.
     fn benchmark(latency: f64, gb_per_s: f64) -> Benchmark {
         let row = |power: u32| {
             let bytes = 1u64 << power;
-            let us = latency + bytes as f64 / gb_per_s / 1e3;
+            let us = latency + bytes as f64 / gb_per_s / BYTES_PER_US_AT_GB_PER_S;
             // The last digit that is printed.
             let odd = 1.0 + 0.002 * f64::from(power % 3);
             BenchmarkRow {
@@ -388,7 +389,7 @@ mod tests {
                 datatype: "float".to_owned(),
                 bytes,
                 times_us: vec![us * odd, us],
-                busbw: vec![bytes as f64 / us / 1e3 * 1.75],
+                busbw: vec![bytes as f64 / us / BYTES_PER_US_AT_GB_PER_S * 1.75],
             }
         };
         Benchmark {

@@ -18,6 +18,7 @@ use crate::findings::Finding;
 use crate::interval::{holm, Comparison, Mean, CONFIDENCE};
 use crate::recommendations::{self, Recommendation};
 use crate::roles::{align, Pair, Role};
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -547,14 +548,14 @@ fn totals(rows: &[KindOfOperation]) -> Vec<Total> {
             } else {
                 0.0
             },
-            a_us: a.mean / 1e3,
-            b_us: b.mean / 1e3,
+            a_us: Nanos(a.mean).us(),
+            b_us: Nanos(b.mean).us(),
             finding: finding(&comparison, comparison.p_different() <= 1.0 - CONFIDENCE),
             versus: versus(
                 Some(comparison.ratio),
-                Some(comparison.difference / calls / 1e3),
+                Some(Nanos(comparison.difference / calls).us()),
                 Some(&comparison),
-                calls * 1e3,
+                calls * Nanos::US.0,
             ),
             comparison,
         })

@@ -10,6 +10,7 @@
 
 use crate::statistics::median;
 use crate::steps::{Step, Steps};
+use crate::time::Nanos;
 use capture::counts::{NS, OF_DRIVER, OF_NCCL, SINCE_TIMED, TIMED};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -90,7 +91,8 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
             let is_counted = is_timed || !SINCE_TIMED.contains(name);
             let of_nccl = Some(of_nccl).filter(|_| told_apart && is_counted);
             let has_time = is_timed && TIMED.contains(name);
-            let time_s = |name: &str| has_time.then(|| sum(&format!("{name}{NS}")) as f64 / 1e9);
+            let time = |name: &str| Nanos::from(sum(&format!("{name}{NS}")));
+            let time_s = |name: &str| has_time.then(|| time(name).seconds());
             DriverCallRow {
                 counter: name,
                 nccl: of_nccl.as_deref().map(sum),

@@ -10,6 +10,7 @@
 use crate::executions::{Execution, Walk};
 use crate::statistics::Sample;
 use crate::subject::ProcessId;
+use crate::time::{seconds_of_us, HostTime, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +19,7 @@ use tables::{Capture, Name};
 /// Later calls that a first one is compared with, at most.
 const LATER: u64 = 256;
 /// A first use later than this after the first call of its process is not of its start, ns.
-pub const START_NS: i64 = 60_000_000_000;
+pub const START: Nanos = Nanos::from_seconds(60.0);
 
 /// What is used: function, algorithm, protocol, and peer of a send or receive.
 type Way = (Name, Name, Name, Option<u32>);
@@ -57,9 +58,9 @@ pub struct FirstUse {
     pub least_longer_s: Option<f64>,
     /// Whether it was within the first minute of calls, so that it counts as start-up.
     pub in_start: bool,
-    /// When the call began there, ns since 1970, and how long it took, ns.
+    /// When the call began there, and how long it took.
     #[serde(skip)]
-    pub call_ns: (i64, u64),
+    pub call: (HostTime, Nanos),
 }
 
 /// The first uses of a process, under construction.
@@ -72,8 +73,8 @@ pub struct ProcessUses {
     later: Vec<Later>,
     /// Calls, by communicator.
     calls: Vec<u64>,
-    /// When the first call of all began, ns since 1970.
-    begun_ns: Option<i64>,
+    /// When the first call of all began.
+    begun: Option<HostTime>,
 }
 
 /// Host times of later calls.
@@ -91,7 +92,7 @@ impl Later {
 
     fn median_s(self) -> Option<f64> {
         let statistics = self.sample.statistics()?;
-        Some(statistics.p50? / 1e6)
+        Some(seconds_of_us(statistics.p50?))
     }
 }
 
@@ -100,8 +101,8 @@ struct Use {
     way: Way,
     local: usize,
     begun: bool,
-    /// When it began, and how long it took, ns.
-    first: Option<(i64, u64)>,
+    /// When it began, and how long it took.
+    first: Option<(HostTime, Nanos)>,
     later: Later,
 }
 
@@ -144,13 +145,13 @@ impl ProcessUses {
             return;
         }
         let is_first = !std::mem::replace(&mut of.begun, true);
-        let Some((begun, host)) = execution.api.map(|(begun, _)| begun).zip(execution.host())
-        else {
+        let begun = execution.api.map(|(begun, _)| HostTime(begun));
+        let Some((begun, host)) = begun.zip(execution.host()) else {
             return;
         };
-        self.begun_ns.get_or_insert(begun);
+        self.begun.get_or_insert(begun);
         match is_first {
-            true if execution.whole => of.first = Some((begun, host)),
+            true if execution.whole => of.first = Some((begun, Nanos::from(host))),
             true => {}
             false => {
                 of.later.add(host);
@@ -160,26 +161,26 @@ impl ProcessUses {
     }
 
     fn finish(self) -> OfProcess {
-        let begun = self.begun_ns;
+        let begun = self.begun;
         let number = |(of, local): (&Option<u32>, &usize)| Some(((*of)?, self.calls[*local]));
         let calls = self.locals.iter().filter_map(number).collect();
         let typical: Vec<Option<f64>> = self.later.into_iter().map(Later::median_s).collect();
         let rows = self.uses.into_iter().filter_map(|of| {
-            let (began, ns) = of.first?;
+            let call = of.first?;
             let of_kind = of.later.median_s();
             Some(OfRank {
                 communicator: of.communicator,
                 way: of.way,
-                call_ns: (began, ns),
+                call,
                 same_kind: of_kind.is_some(),
                 later_s: of_kind.or(typical[of.local]),
-                in_start: begun.is_some_and(|begun| began.saturating_sub(begun) <= START_NS),
+                in_start: begun.is_some_and(|begun| call.0 - begun <= START),
             })
         });
         OfProcess {
             uses: rows.collect(),
             calls,
-            begun_ns: begun,
+            begun,
         }
     }
 }
@@ -189,8 +190,8 @@ struct OfProcess {
     uses: Vec<OfRank>,
     /// Calls by communicator.
     calls: BTreeMap<u32, u64>,
-    /// When the first call of all began, ns since 1970.
-    begun_ns: Option<i64>,
+    /// When the first call of all began.
+    begun: Option<HostTime>,
 }
 
 /// The first use of a way on one rank.
@@ -198,8 +199,8 @@ struct OfProcess {
 struct OfRank {
     communicator: Option<u32>,
     way: Way,
-    /// When it began, and how long it took, ns.
-    call_ns: (i64, u64),
+    /// When it began, and how long it took.
+    call: (HostTime, Nanos),
     same_kind: bool,
     later_s: Option<f64>,
     in_start: bool,
@@ -207,7 +208,7 @@ struct OfRank {
 
 impl OfRank {
     fn first_s(&self) -> f64 {
-        self.call_ns.1 as f64 / 1e9
+        self.call.1.seconds()
     }
 
     fn longer_s(&self) -> Option<f64> {
@@ -274,9 +275,9 @@ impl Gatherer {
             .unwrap_or(0)
     }
 
-    /// When the first call of a process began, ns since 1970.
-    pub fn begun_ns(&self, index: usize) -> Option<i64> {
-        self.processes.get(index)?.begun_ns
+    /// When the first call of a process began.
+    pub fn begun(&self, index: usize) -> Option<HostTime> {
+        self.processes.get(index)?.begun
     }
 
     /// What first uses of a process's start cost it, s.
@@ -318,7 +319,7 @@ fn row(capture: &Capture, ranks: &[(usize, &OfRank)]) -> Option<FirstUse> {
         same_kind: most.same_kind,
         least_longer_s: least.reduce(f64::min),
         in_start: most.in_start,
-        call_ns: most.call_ns,
+        call: most.call,
     })
 }
 

@@ -10,6 +10,7 @@
 
 use crate::executions::Execution;
 use crate::operations::Operation;
+use crate::time::Nanos;
 use capture::live::{bucket, bucket_middle};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -118,12 +119,12 @@ impl Sum {
                 found
             });
             let place = place.filter(|_| self.n > 0)?;
-            Some(bucket_middle(place / 64, place % 64) as f64 / 1e3)
+            Some(Nanos::from(bucket_middle(place / 64, place % 64)).us())
         };
         let median = at(self.n.div_ceil(2)).zip(at(self.n / 2 + 1));
         Some(CallPart {
             n: self.n,
-            mean: self.ns as f64 / self.n as f64 / 1e3,
+            mean: (Nanos::from(self.ns) / self.n as f64).us(),
             p50: median.map(|(lower, upper)| lower.midpoint(upper))?,
             share_of_api: None,
         })

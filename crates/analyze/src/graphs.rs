@@ -10,6 +10,7 @@
 //! with rows of their own (with stamps, or over a network); they are not counted twice.
 
 use crate::statistics::{spread, Spread};
+use crate::time::{HostTime, Nanos};
 use capture::live::flag;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -301,13 +302,15 @@ fn row(capture: &Capture, key: &Key, countable: bool, parts: &[ProcessPart]) -> 
     let mut bytes = calls.iter().map(|c| c.bytes?.checked_mul(c.calls));
     let launched: Vec<&ProcessPart> = parts.iter().filter(|part| part.launches != 0).collect();
     let rate = |part: &ProcessPart| {
-        let span = part.last?.checked_sub(part.first?)?;
+        let span = HostTime(part.last?) - HostTime(part.first?);
         // The first launch begins the span, and is not in it.
         let within = part.timed.checked_sub(1).filter(|n| *n != 0)?;
-        (span > 0).then(|| within as f64 / (span as f64 / 1e9))
+        (span > Nanos::ZERO).then(|| within as f64 / span.seconds())
     };
-    let call =
-        |part: &ProcessPart| (part.timed != 0).then(|| part.took as f64 / part.timed as f64 / 1e3);
+    let call = |part: &ProcessPart| {
+        let mean = Nanos::from(part.took) / part.timed as f64;
+        (part.timed != 0).then(|| mean.us())
+    };
     let of = |figure: &dyn Fn(&ProcessPart) -> Option<f64>| {
         let values: Vec<_> = launched.iter().map(|part| figure(part)).collect();
         spread(&values)

@@ -7,6 +7,7 @@ use crate::moments::Zone;
 use crate::ranks::Ranks;
 use crate::spelling::ranges;
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -262,7 +263,7 @@ fn drivers(capture: &Capture) -> Vec<String> {
 fn wall_us(started: Option<String>, ended: Option<String>) -> Option<f64> {
     let time = |text: Option<String>| text?.parse::<jiff::Timestamp>().ok();
     let ns = time(ended)?.as_nanosecond() - time(started)?.as_nanosecond();
-    (ns > 0).then_some(ns as f64 / 1e3)
+    (ns > 0).then(|| Nanos(ns as f64).us())
 }
 
 /// The NCCL variables that processes had, and their values.

@@ -11,6 +11,7 @@
 use crate::account::{Account, MATTERS};
 use crate::findings::{Finding, Kind};
 use crate::hang::{hang, Conditions, Hang};
+use crate::time::Nanos;
 use crate::{report_with, Report};
 use tables::tail::{leave_out_before, made};
 use tables::Capture;
@@ -91,7 +92,7 @@ pub fn judge<T>(capture: &mut Capture, tell: impl Fn(&Capture, &Live) -> T) -> T
         let span = (last - first) / parts;
         leave_out_before(capture, last - span);
         live.report = report_with(capture, None);
-        live.recent_s = Some(span as f64 / 1e9);
+        live.recent_s = Some(Nanos::from(span).seconds());
         let account = live.report.account.as_ref();
         let is_long = account.is_none_or(|account| account.steps >= LEAST_STEPS);
         let both = step_us(&live.report).zip(whole_us);

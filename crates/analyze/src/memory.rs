@@ -14,6 +14,7 @@ mod counts;
 use crate::inits::{id, locals, only_local};
 use crate::startup::Startup;
 use crate::subject::plain_uuid;
+use crate::time::{HostTime, Nanos};
 use counts::{counted_only, counts, is_of, IN_ALL};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,7 +29,7 @@ pub const SCHEMA: &str = "ncclscope.memory/1";
 
 /// So long before and after the allocations NVML's figures may be from, ns. They are read ten times a second
 /// at best.
-const NVML_FAR_NS: i64 = 1_000_000_000;
+const NVML_FAR: Nanos = Nanos::SECOND;
 /// NVML confirms a figure that differs by no more than this share.
 const NVML_AGREES: f64 = 0.1;
 
@@ -514,12 +515,14 @@ fn is_sum_only(init: &Init) -> bool {
 fn nvml(of: &Of, nodes: &[Node]) -> Option<i64> {
     let (node, uuid, _) = gpu(of, nodes)?;
     let (first, last) = of.init.memory.between_s?;
-    let ns = |s: f64| (s * 1e9) as i64;
+    let (first, last) = (HostTime::from_seconds(first), HostTime::from_seconds(last));
     let points = &node.of("gpu_memory_bytes", &uuid)?.points;
-    let before = points.iter().rev().find(|(at, _)| *at <= ns(first))?;
-    let after = points.iter().find(|(at, _)| *at >= ns(last))?;
-    let is_near = ns(first) - before.0 <= NVML_FAR_NS && after.0 - ns(last) <= NVML_FAR_NS;
-    let is_there = of.init.memory.gone_s.is_none_or(|gone| after.0 < ns(gone));
+    let points = points.iter().map(|(at, bytes)| (HostTime(*at), *bytes));
+    let before = points.clone().rev().find(|(at, _)| *at <= first)?;
+    let after = points.clone().find(|(at, _)| *at >= last)?;
+    let is_near = first - before.0 <= NVML_FAR && after.0 - last <= NVML_FAR;
+    let gone = of.init.memory.gone_s.map(HostTime::from_seconds);
+    let is_there = gone.is_none_or(|gone| after.0 < gone);
     (is_near && is_there).then(|| after.1 as i64 - before.1 as i64)
 }
 

@@ -28,7 +28,7 @@
 //! algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), 2009, for trees;
 //! N. R. Draper and H. Smith, "Applied regression analysis", 3rd edition, 1998, for weights and intervals.
 
-use crate::bandwidth::Bandwidth;
+use crate::bandwidth::{Bandwidth, BYTES_PER_US_AT_GB_PER_S};
 use crate::interval::student;
 use crate::job::CommunicatorRow;
 use crate::operations::Operation;
@@ -376,7 +376,9 @@ impl CostModel {
         let latency_interval = interval(line.at_zero, line.covariance[0]);
         let slope_interval = interval(line.slope, line.covariance[1]);
         // µs a byte: 1/1000 of these are 1 GB/s.
-        let rate = |slope: f64| Some(formula?.volume / slope / 1e3).filter(|r| r.is_finite());
+        let rate = |slope: f64| {
+            Some(formula?.volume / slope / BYTES_PER_US_AT_GB_PER_S).filter(|r| r.is_finite())
+        };
         let alpha = |us: f64| Some(us / formula?.steps);
         let half_bytes = Some(line.at_zero / line.slope).filter(|_| line.slope > 0.0);
         let regime = |bytes: u64| match half_bytes {
@@ -659,7 +661,8 @@ mod tests {
             .map(|(bytes, n)| Measurement {
                 of: of.clone(),
                 bytes,
-                time_us: (formula.steps * alpha + formula.volume * bytes as f64 / rate / 1e3)
+                time_us: (formula.steps * alpha
+                    + formula.volume * bytes as f64 / rate / BYTES_PER_US_AT_GB_PER_S)
                     * (1.0 + n * noise),
                 nccl_us: None,
             })

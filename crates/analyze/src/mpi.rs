@@ -9,7 +9,7 @@
 use crate::clocks::Clocks;
 use crate::steps::Steps;
 use crate::subject::ProcessId;
-use crate::time::{HostTime, Nanos};
+use crate::time::{seconds_of_us, HostTime, Nanos};
 use crate::timeline::curves::{edges, over, SampledCurve};
 use crate::timeline::Timeline;
 use schemars::JsonSchema;
@@ -149,7 +149,7 @@ impl Mpi {
             function: function.cloned(),
             time_us: last.1,
             others_us: (second.1, longest.1),
-            share: Nanos::from_us(longest.1) / Nanos::from_seconds(longest.2.seen_s),
+            share: seconds_of_us(longest.1) / longest.2.seen_s,
         })
     }
 }
@@ -271,7 +271,7 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
     let seen = (HostTime(to) - HostTime(from)).max(Nanos(1.0));
     Some(MpiRow {
         process: ProcessId::of(process),
-        seen_s: seen.us() / 1e6,
+        seen_s: seconds_of_us(seen.us()),
         calls: mpi.functions.iter().map(|of| of.calls).sum(),
         time_us,
         share: time_us / seen.us(),

@@ -9,6 +9,7 @@
 //! null.
 
 use crate::executions::{Execution, Walk};
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -171,7 +172,7 @@ impl Gatherer {
             .map(|((communicator, function), Sum { row, bytes, waits })| {
                 // Steps tell bytes, and below ABI v4 operations do.
                 let known = row.steps != 0 || *bytes != [0; 2];
-                let us = waits.map(|ns| (ns != 0).then_some(ns as f64 / 1e3));
+                let us = waits.map(|ns| (ns != 0).then(|| Nanos::from(ns).us()));
                 let of = communicator.and_then(|c| capture.communicators.get(c as usize));
                 NetworkRow {
                     communicator: of.map(|c| c.id.clone()),

@@ -7,6 +7,7 @@
 
 use crate::spelling::{plural, ranges};
 use crate::steps::{agree, StepSource, Steps, StepsRow};
+use crate::time::Nanos;
 use std::fmt;
 use std::ops::Range;
 use tables::spans::Spans;
@@ -233,7 +234,7 @@ fn of_last(capture: &Capture, ns: i64) -> Result<(Vec<Spans>, String), NoPart> {
     };
     let from = newest.saturating_sub(ns);
     let spans = capture.processes.iter().map(|_| one(from..i64::MAX));
-    let said = format!("the last {}", crate::spelling::time(ns as f64 / 1e3));
+    let said = format!("the last {}", crate::spelling::time(Nanos::from(ns).us()));
     Ok((spans.collect(), said))
 }
 

@@ -15,6 +15,7 @@ pub use tree::{DriverPart, InitPart, PhasePart, UsePart, Whole, WholePart};
 use crate::executions::Execution;
 use crate::first_uses::{self, FirstUse, ProcessUses};
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use setup::failure::{failure, Failure};
@@ -271,19 +272,23 @@ fn row(process: &Process, first: FirstCalls) -> ProcessRow {
     let number = |key: &str| process.fact(key).and_then(|v| v.parse::<i64>().ok());
     let begun = number("started")
         .zip(number("process_age_ms"))
-        .and_then(|(started, age)| started.checked_sub(age.checked_mul(1_000_000)?));
-    let since = |ns: Option<i64>| {
-        let ns = ns?.checked_sub(begun?)?;
+        .map(|(started, age_ms)| HostTime(started) - Nanos::from_ms(age_ms as f64));
+    let since = |at: Option<HostTime>| {
+        let passed = at? - begun?;
         // A clock that was set meanwhile makes no time of the past.
-        (ns >= 0).then_some(ns as f64 / 1e9)
+        (passed >= Nanos::ZERO).then(|| passed.seconds())
     };
-    let made = process.communicators.iter().filter_map(|c| c.created_ns);
+    let made = process
+        .communicators
+        .iter()
+        .filter_map(|c| c.created_ns.map(HostTime));
+    let seconds = |ns: u64| Nanos::from(ns).seconds();
     ProcessRow {
         process: ProcessId::of(process),
         to_init_s: since(made.min()),
-        plugin_init_s: process.setup.plugin_ns.map(|ns| ns as f64 / 1e9),
-        to_first_call_s: since(first.begun_ns),
-        first_call_s: first.longest_ns.map(|ns| ns as f64 / 1e9),
+        plugin_init_s: process.setup.plugin_ns.map(seconds),
+        to_first_call_s: since(first.begun_ns.map(HostTime)),
+        first_call_s: first.longest_ns.map(seconds),
     }
 }
 

@@ -10,6 +10,7 @@
 //! Source: nearest rank is definition 1 of R. J. Hyndman and Y. Fan, "Sample quantiles in statistical
 //! packages", The American Statistician 50(4), 1996.
 
+use crate::time::Nanos;
 use capture::live::bucket;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -83,7 +84,7 @@ impl Histogram {
         for count in &self.counts {
             match u64::try_from(*count) {
                 Ok(count) => {
-                    if begin(number) >= us * 1e3 {
+                    if Nanos(begin(number)) >= Nanos::from_us(us) {
                         found += count;
                     }
                     number += 1;
@@ -298,8 +299,8 @@ impl Sample {
         let [min, lower, p50, p95, p99, max] = self.ranks(count);
         let statistics = Statistics {
             n: count,
-            sum: sum as f64 / 1e3,
-            mean: sum as f64 / 1e3 / count as f64,
+            sum: Nanos(sum as f64).us(),
+            mean: Nanos(sum as f64).us() / count as f64,
             min,
             p50,
             p95,
@@ -311,7 +312,7 @@ impl Sample {
 
     /// Shortest, 50th percentile by nearest rank, median, 95th, 99th percentile and longest, in µs.
     fn ranks(mut self, count: u64) -> [Option<f64>; 6] {
-        let us = |ns: u64| ns as f64 / 1e3;
+        let us = |ns: u64| Nanos::from(ns).us();
         let percents = [50, 95, 99];
         let rank = |percent| rank(percent, count);
         self.wide.sort_unstable();
@@ -684,17 +685,18 @@ mod tests {
             let mut sorted = all;
             sorted.sort_unstable();
             let n = sorted.len();
-            let at = |percent: usize| Some(sorted[(n * percent).div_ceil(100) - 1] as f64 / 1e3);
+            let us = |ns: u64| Nanos::from(ns).us();
+            let at = |percent: usize| Some(us(sorted[(n * percent).div_ceil(100) - 1]));
             for sample in [whole, merged] {
                 let s = sample.statistics().expect("durations");
                 let middle = sorted[(n - 1) / 2].midpoint(sorted[n / 2]) as f64;
                 let halves = (sorted[(n - 1) / 2] + sorted[n / 2]) % 2;
-                let p50 = Some((middle + halves as f64 / 2.0) / 1e3);
+                let p50 = Some(Nanos(middle + halves as f64 / 2.0).us());
                 assert_eq!((s.p95, s.p99), (at(95), at(99)));
                 assert!(s.p50.zip(p50).is_some_and(|(a, b)| (a - b).abs() < 1e-6));
-                assert_eq!((s.min, s.max), (Some(sorted[0] as f64 / 1e3), at(100)));
+                assert_eq!((s.min, s.max), (Some(us(sorted[0])), at(100)));
                 assert_eq!(s.n, n as u64);
-                assert_eq!(s.sum, sorted.iter().sum::<u64>() as f64 / 1e3);
+                assert_eq!(s.sum, us(sorted.iter().sum()));
             }
         }
     }

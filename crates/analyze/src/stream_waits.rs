@@ -21,6 +21,7 @@ use crate::matching::is_p2p;
 use crate::sampled::Stretches;
 use crate::streams::{Share, Streams};
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -188,7 +189,7 @@ impl Sums {
             0 => 0.0,
             known => self.calls as f64 / known as f64,
         };
-        let us = |ns: u64| ns as f64 * more / 1e3;
+        let us = |ns: u64| (Nanos::from(ns) * more).us();
         let sum_us = us(self.exposed_ns);
         let interval_us = if self.known == self.calls {
             // All of them are known: nothing is estimated.
@@ -398,7 +399,8 @@ impl Gatherer {
             let exposed = together(kinds.iter().map(|kind| kind.sums.finish()));
             let active = kinds.iter().filter_map(|kind| kind.active);
             let active = active.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-            let active_us = active.map_or(0.0, |(from, to)| (to - from) as f64 / 1e3);
+            let active = active.map_or(Nanos::ZERO, |(from, to)| HostTime(to) - HostTime(from));
+            let active_us = active.us();
             if exposed.known == 0 || active_us <= 0.0 {
                 continue;
             }
@@ -613,7 +615,7 @@ mod tests {
         for seed in 1..=100 {
             let mut random = Random(seed);
             let all: Vec<_> = (0..801).map(|_| (8e6 * random.uniform()) as i64).collect();
-            let truth = all[1..].iter().sum::<i64>() as f64 / 1e3;
+            let truth = Nanos::from(all[1..].iter().sum::<i64>()).us();
             let calls = all.into_iter().enumerate().map(|(i, ns)| {
                 let timed = i == 0 || random.uniform() < 0.25;
                 (timed.then_some(ns), timed)

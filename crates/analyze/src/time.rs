@@ -97,6 +97,18 @@ impl Nanos {
     }
 }
 
+/// The seconds of a printed field that is in µs.
+#[inline]
+pub const fn seconds_of_us(us: f64) -> f64 {
+    us / 1e6
+}
+
+/// The µs of a printed field that is in seconds.
+#[inline]
+pub const fn us_of_seconds(seconds: f64) -> f64 {
+    seconds * 1e6
+}
+
 /// By length, so that lengths can be sorted, and be keys.
 impl Ord for Nanos {
     #[inline]
@@ -227,6 +239,14 @@ impl<'a> Sum<&'a Nanos> for Nanos {
 /// or before 1677, which only damaged files have, is moved to that end.
 macro_rules! moment {
     ($name:ident) => {
+        impl $name {
+            /// So many seconds after 1970 began.
+            #[inline]
+            pub fn from_seconds(seconds: f64) -> $name {
+                $name(Nanos::from_seconds(seconds).whole())
+            }
+        }
+
         impl Sub for $name {
             type Output = Nanos;
             #[inline]

@@ -11,6 +11,7 @@ use crate::interval::{Batches, Mean};
 use crate::roles::roles;
 use crate::statistics::middle;
 use crate::streams::RankStreams;
+use crate::time::Nanos;
 use crate::Report;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, HashMap};
@@ -113,7 +114,7 @@ impl Run {
             in_windows: step
                 .as_ref()
                 .zip(report.streams.as_ref())
-                .and_then(|(step, streams)| in_windows(&streams.ranks, step.mean / 1e3)),
+                .and_then(|(step, streams)| in_windows(&streams.ranks, Nanos(step.mean).us())),
             step,
             row: RunRow {
                 capture: job.capture.clone(),
@@ -423,7 +424,7 @@ impl Gathered {
         };
         let (n, sum) = self.compared(source);
         side.compared = n;
-        side.mean_us = (n > 0).then(|| sum as f64 / n as f64 / 1e3);
+        side.mean_us = (n > 0).then(|| Nanos(sum as f64 / n as f64).us());
         if self.summed[source].0 == 0 {
             let values = self.series.iter().flat_map(|s| s.reported(source));
             let mut values: Vec<u64> = values.collect();
@@ -438,7 +439,7 @@ impl Gathered {
             both.map(|v| u128::from(*v)).sum()
         };
         let all = self.series.iter().map(all).sum::<u128>() + u128::from(self.summed[source].1);
-        side.sum_us = (n > 0).then_some(all as f64 / 1e3);
+        side.sum_us = (n > 0).then(|| Nanos(all as f64).us());
         let (mean, no_interval) = match self.mean(source) {
             Ok(mean) => (Some(mean), None),
             Err(why) => (None, Some(why)),

@@ -10,6 +10,7 @@ use crate::settings::wish;
 use crate::spelling::size;
 use crate::stream_waits::RankWaits;
 use crate::streams::RankStreams;
+use crate::time::Nanos;
 use crate::Report;
 use std::collections::BTreeMap;
 use tables::costs::Cost;
@@ -261,7 +262,8 @@ pub(crate) fn warm_up_in_steps(report: &Report) -> Option<Note> {
     // The first step begins with the first call.
     steps.startup_us.filter(|us| *us <= 0.0)?;
     let all = steps.step_us?;
-    let (p50, first) = (all.p50?, steps.each.first()?.time_ns? as f64 / 1e3);
+    let first = Nanos::from(steps.each.first()?.time_ns?).us();
+    let p50 = all.p50?;
     let share = (first - p50) / (all.sum - first + p50);
     (share >= LEAST_SHARE && !report.warmup.is_empty()).then_some(Note::WarmUpInSteps {
         first_us: first,

@@ -2,6 +2,7 @@
 
 use super::{advice, Action, Grounds, Level, Recommendation};
 use crate::findings::{Gain, GainSource};
+use crate::time::{seconds_of_us, us_of_seconds};
 use crate::Report;
 
 /// A phase that takes less time is left alone, s;
@@ -24,12 +25,13 @@ pub(super) fn recommendation(report: &Report) -> Option<Recommendation> {
     {
         return None;
     }
-    let run_s = report.ranks.wall_us.map_or(0.0, |wall| wall.max / 1e6);
+    let wall_us = report.ranks.wall_us;
+    let run_s = wall_us.map_or(0.0, |wall| seconds_of_us(wall.max));
     let all_s = slowest.critical_path_s;
     let least_s = LEAST_S
         .max(LEAST_PART * all_s)
         .max(LEAST_SHARE * (run_s + all_s));
-    let us = longest.time_s * 1e6;
+    let us = us_of_seconds(longest.time_s);
     (longest.time_s >= least_s).then(|| Recommendation {
         gain: Gain {
             us: None,
@@ -48,7 +50,7 @@ pub(super) fn recommendation(report: &Report) -> Option<Recommendation> {
                 us,
                 rank: longest.rank.into(),
                 nranks: slowest.nranks.into(),
-                init_us: all_s * 1e6,
+                init_us: us_of_seconds(all_s),
             },
         )
     })

@@ -9,9 +9,10 @@
 
 use super::ProcessRow;
 use crate::coverage::Coverage;
-use crate::first_uses::{self, FirstUse, START_NS};
+use crate::first_uses::{self, FirstUse, START};
 use crate::inits::{id, locals};
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use setup::log::{Init, PHASES};
@@ -119,11 +120,11 @@ pub struct DriverPart {
     pub share: f64,
 }
 
-/// NCCL's times are rounded to 10 ms, so an init may have begun this much earlier, ns.
-const ROUNDED_NS: i64 = 5_000_000;
+/// NCCL's times are rounded to 10 ms, so an init may have begun this much earlier.
+const ROUNDED: Nanos = Nanos::from_ms(5.0);
 
-/// From when to when, ns since 1970.
-type Span = (i64, i64);
+/// From when to when.
+type Span = (HostTime, HostTime);
 
 /// Calls of the driver that were not handed out yet.
 struct Calls<'a> {
@@ -147,14 +148,14 @@ impl<'a> Calls<'a> {
     fn within(&mut self, span: Span, only_nccl: bool) -> Vec<DriverPart> {
         let only_nccl = only_nccl && self.told_apart;
         let fits = |call: &TimedCall| {
-            (span.0..span.1).contains(&call.at_ns) && (call.by_nccl || !only_nccl)
+            (span.0..span.1).contains(&HostTime(call.at_ns)) && (call.by_nccl || !only_nccl)
         };
         let (taken, left) = self.left.iter().partition(|call| fits(call));
         self.left = left;
         self.parts(taken, span.1)
     }
 
-    fn parts(&self, calls: Vec<&TimedCall>, until: i64) -> Vec<DriverPart> {
+    fn parts(&self, calls: Vec<&TimedCall>, until: HostTime) -> Vec<DriverPart> {
         let mut kinds: BTreeMap<(bool, &str), Vec<&TimedCall>> = BTreeMap::new();
         for call in calls {
             let kind = (call.by_nccl, call.of.as_str());
@@ -163,10 +164,11 @@ impl<'a> Calls<'a> {
         let parts = kinds.into_iter().map(|((by_nccl, counter), calls)| {
             let mut spans = Coverage::default();
             for call in &calls {
-                let end = call.at_ns.saturating_add_unsigned(call.took_ns).min(until);
-                spans.push(call.at_ns.max(0) as u64, end.max(0) as u64);
+                let begin = HostTime(call.at_ns);
+                let end = (begin + Nanos::from(call.took_ns)).min(until);
+                spans.push(begin.0.max(0) as u64, end.0.max(0) as u64);
             }
-            let time_s = spans.union() as f64 / 1e9;
+            let time_s = Nanos::from(spans.union()).seconds();
             let bytes = calls
                 .iter()
                 .fold(0u64, |sum, c| sum.saturating_add(c.bytes));
@@ -185,16 +187,21 @@ impl<'a> Calls<'a> {
     }
 }
 
+/// When NCCL made a communicator.
+fn created(local: &Local) -> Option<HostTime> {
+    local.created_ns.map(HostTime)
+}
+
 /// What is known of one process's start before it is put together.
 struct Start<'a> {
     process: &'a Process,
     index: usize,
     row: &'a ProcessRow,
-    /// When NCCL first initialised the plugin, and when the first call began, ns since 1970.
-    made_ns: Option<i64>,
-    called_ns: Option<i64>,
+    /// When NCCL first initialised the plugin, and when the first call began.
+    made: Option<HostTime>,
+    called: Option<HostTime>,
     /// Inits with their phases, when they ended, and which communicators they made.
-    inits: Vec<(&'a Init, i64, Option<&'a Local>)>,
+    inits: Vec<(&'a Init, HostTime, Option<&'a Local>)>,
 }
 
 impl<'a> Start<'a> {
@@ -204,13 +211,13 @@ impl<'a> Start<'a> {
         row: &'a ProcessRow,
         uses: &first_uses::Gatherer,
     ) -> Start<'a> {
-        let made = process.communicators.iter().filter_map(|c| c.created_ns);
+        let made = process.communicators.iter().filter_map(created);
         let inits = process.setup.inits.iter().zip(locals(process));
         let mut inits: Vec<_> = inits
             .filter_map(|(init, local)| {
                 init.timings?;
-                let said = init.completed_s.map(|s| (s * 1e9) as i64);
-                let ended = said.or_else(|| local?.created_ns)?;
+                let said = init.completed_s.map(HostTime::from_seconds);
+                let ended = said.or_else(|| created(local?))?;
                 Some((init, ended, local))
             })
             .collect();
@@ -219,20 +226,20 @@ impl<'a> Start<'a> {
             process,
             index,
             row,
-            made_ns: made.min(),
-            called_ns: uses.begun_ns(index),
+            made: made.min(),
+            called: uses.begun(index),
             inits,
         }
     }
 
     /// Inits that end within that time. That of the plugin comes shortly before the end of an init, which
     /// belongs to what is before.
-    fn inits(&self, part: &str) -> Vec<(&'a Init, i64, Option<&'a Local>)> {
-        let of = |ended: i64, local: Option<&Local>| {
-            let made = local.and_then(|local| local.created_ns).unwrap_or(ended);
-            match (self.made_ns, self.called_ns) {
+    fn inits(&self, part: &str) -> Vec<(&'a Init, HostTime, Option<&'a Local>)> {
+        let of = |ended: HostTime, local: Option<&Local>| {
+            let made = local.and_then(created).unwrap_or(ended);
+            match (self.made, self.called) {
                 (Some(first), _) if made <= first => "to_init",
-                (_, Some(called)) if made > called.saturating_add(START_NS) => "",
+                (_, Some(called)) if made > called + START => "",
                 (_, Some(called)) if made > called => "later_inits",
                 _ => "to_first_call",
             }
@@ -267,9 +274,9 @@ impl<'a> Start<'a> {
         let inits = self.inits(part).into_iter();
         let parts = inits.filter_map(|(init, ended, local)| {
             let timings = init.timings?;
-            let begun = ended - (timings.total_s * 1e9) as i64 - ROUNDED_NS;
+            let begun = ended - Nanos::from_seconds(timings.total_s) - ROUNDED;
             // A thread that did not run for a while says late that its init is done.
-            let said = init.started_s.map_or(begun, |s| (s * 1e9) as i64);
+            let said = init.started_s.map_or(begun, HostTime::from_seconds);
             let begun = begun.min(said);
             let phases = PHASES.iter().zip(timings.phases_s);
             Some(InitPart {
@@ -335,17 +342,18 @@ pub(super) fn whole(
             _ => Vec::new(),
         };
         let first_uses = first_uses.into_iter().map(|first| {
-            let (begun, ns) = first.call_ns;
-            let driver_calls = calls.within((begun, begun.saturating_add_unsigned(ns)), true);
+            let (begun, took) = first.call;
+            let driver_calls = calls.within((begun, begun + took), true);
             UsePart {
                 first,
                 driver_calls,
             }
         });
         let first_uses = first_uses.collect();
-        let span = match (part, start.made_ns, start.called_ns) {
-            ("to_init", Some(made), _) => Some((i64::MIN, made)),
-            ("to_first_call", made, Some(called)) => Some((made.unwrap_or(i64::MIN), called)),
+        let always = HostTime(i64::MIN);
+        let span = match (part, start.made, start.called) {
+            ("to_init", Some(made), _) => Some((always, made)),
+            ("to_first_call", made, Some(called)) => Some((made.unwrap_or(always), called)),
             _ => None,
         };
         parts.push(WholePart {

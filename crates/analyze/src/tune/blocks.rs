@@ -15,6 +15,7 @@
 
 use super::Trial;
 use crate::steps::StepsRow;
+use crate::time::{HostTime, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -156,16 +157,17 @@ pub fn judge(log: &TunerLog, steps: &StepsRow) -> Judged {
     };
     judged.size = Some((communicator.ranks, communicator.nodes));
     let mut steps = steps.each.iter().filter_map(|step| {
-        let start = step.start_ns?;
-        Some((start, start.checked_add_unsigned(step.time_ns?)?))
+        let start = HostTime(step.start_ns?);
+        Some((start, start + Nanos::from(step.time_ns?)))
     });
     let mut next = steps.next();
     for pair in communicator.blocks.windows(2) {
         let [block, after] = pair else { continue };
         let mut times: Vec<f64> = Vec::new();
-        while let Some((start, end)) = next.filter(|(start, _)| *start < after.start_ns) {
-            if start >= block.start_ns && end <= after.start_ns {
-                times.push((end - start) as f64 / 1e3);
+        let [begun, until] = [block, after].map(|block| HostTime(block.start_ns));
+        while let Some((start, end)) = next.filter(|(start, _)| *start < until) {
+            if start >= begun && end <= until {
+                times.push((end - start).us());
             }
             next = steps.next();
         }

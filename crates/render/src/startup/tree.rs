@@ -263,7 +263,7 @@ mod tests {
                 same_kind: true,
                 least_longer_s: None,
                 in_start: true,
-                call_ns: (0, 0),
+                call: Default::default(),
             },
             driver_calls: vec![calls("nccl", "gpu_allocations", longer_s / 2.0)],
         }
