@@ -33,6 +33,7 @@ mod timed;
 mod waiting;
 mod window;
 
+use crate::time::Nanos;
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Span;
 use kinds::Names;
@@ -113,7 +114,7 @@ impl Gatherer {
         for launch in &process.graphs.launches {
             calls.take_in(launch.at);
         }
-        let active = calls.active.map_or(0, |(from, to)| to - from);
+        let active = calls.active.map_or(Nanos::ZERO, intervals::length);
         let names = Arc::new(Names::new(&windows.names, &capture.communication));
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         for (index, window) in windows
@@ -243,19 +244,18 @@ impl Gatherer {
         for (rank, busier) in ranks.iter_mut().zip(busier::all(&self.lanes)) {
             rank.busier = busier;
         }
-        let us = |ns: i64| ns as f64 / 1e3;
-        let mut others: BTreeMap<&'static str, (u64, i64)> = BTreeMap::new();
+        let mut others: BTreeMap<&'static str, (u64, Nanos)> = BTreeMap::new();
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
-        for (library, (kernels, ns)) in windows.flat_map(|w| &w.seen.others) {
+        for (library, (kernels, time)) in windows.flat_map(|w| &w.seen.others) {
             let sum = others.entry(library).or_default();
-            *sum = (sum.0 + kernels, sum.1 + ns);
+            *sum = (sum.0 + kernels, sum.1 + *time);
         }
         let others = others.into_iter();
         let other_communication = others
-            .map(|(library, (kernels, ns))| OtherCommunication {
+            .map(|(library, (kernels, time))| OtherCommunication {
                 library,
                 kernels,
-                sum_us: us(ns),
+                sum_us: time.us(),
             })
             .collect();
         let kernels = kernel_rows::rows(&self.lanes);
@@ -272,7 +272,7 @@ impl Gatherer {
             kernels_by_rank: kernel_rows::of_ranks(&self.lanes, &kernels),
             names: kernel_rows::names(&self.lanes),
             kernels,
-            common_us: us(waits.looked_at()),
+            common_us: waits.looked_at().us(),
             timed: (self.lanes.len() - ranks.len()) as u64,
             operations: waits.operations,
             replays: replay_rows::rows(&self.lanes),
@@ -290,14 +290,15 @@ fn pace(lane: &Lane, own: &Alone, all: &Alone) -> Option<Share> {
         let inside = |(_, span): &&Computed| (from..to).contains(&span.0);
         let computed: Vec<Computed> = computed.iter().filter(inside).copied().collect();
         let ran = alone(std::iter::once((&computed[..], communicates)));
-        let times = ran.iter().filter_map(|(same, (n, ns))| {
-            let (of_n, of_ns) = all.get(same)?;
+        let times = ran.iter().filter_map(|(same, (n, time))| {
+            let (of_n, of_time) = all.get(same)?;
             let is_shared = own.get(same).is_none_or(|own| own.0 < *of_n);
             // Whole ns, so that the sum is the same in any order: that of kernels is by their names.
-            let usual = (*n as f64 * *of_ns as f64 / *of_n as f64).round();
-            is_shared.then_some((*ns as f64, usual))
+            let usual = Nanos::from((*of_time * *n as f64 / *of_n as f64).whole());
+            is_shared.then_some((*time, usual))
         });
-        times.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
+        let none = (Nanos::ZERO, Nanos::ZERO);
+        times.fold(none, |sum, of| (sum.0 + of.0, sum.1 + of.1))
     };
     // A job may have few windows, but each shows several steps.
     let spans = lane.windows.iter().flat_map(|window| {
@@ -317,19 +318,19 @@ fn host_waited(lane: &Lane) -> Option<Share> {
 }
 
 fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alone) -> RankStreams {
-    let part = |pick: &dyn Fn(&Seen) -> i64| {
+    let part = |pick: &dyn Fn(&Seen) -> Nanos| {
         let windows = lane.windows.iter().map(|w| &w.seen);
-        share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64))).of_time()
+        share(windows.map(|seen| (pick(seen), seen.length()))).of_time()
     };
     let exposed = part(&|seen| seen.exposed);
     // Without an operation that all its ranks show, nobody knows who was waited for.
     let exposed_waiting = (waits.operations > 0).then(|| {
-        let waited = |at| waits.all.get(&(index, at)).copied().unwrap_or(0) as f64;
+        let waited = |at| waits.all.get(&(index, at)).copied().unwrap_or_default();
         share(waits.each(index, waited)).of_time()
     });
     // It is a part of the exposed time, but known in other stretches.
     let exposed_waiting = exposed_waiting.map(|of: Share| of.at_most(exposed.share));
-    let seen = lane.seen_ns();
+    let seen = lane.seen();
     let windows = lane.windows.iter().map(LaneWindow::kernels);
     let beside = slowed(windows, &[own, others]);
     let beside_share = part(&|seen| seen.beside);
@@ -337,7 +338,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         process: lane.process.clone(),
         device: lane.device,
         windows: lane.windows.len() as u64,
-        seen_us: seen as f64 / 1e3,
+        seen_us: seen.us(),
         computing: part(&|seen| seen.computing),
         beside: beside_share,
         exposed,

@@ -9,13 +9,14 @@
 //! is in two parts counts in the first.
 
 use super::causes::Late;
-use super::intervals::{Span, Union};
+use super::intervals::{length, Span, Union};
 use super::lane::Lane;
 use super::share::share;
 use super::share::Share;
 use super::share::LEAST_MATCHED;
 use super::waiting::{without, Waits};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -69,23 +70,24 @@ pub struct For {
     pub behind_us: f64,
 }
 
-/// What of a step a rank waits for another, ns over all pieces.
+/// What of a step a rank waits for another, over all pieces.
 #[derive(Clone, Copy, Default)]
 struct OfOther {
-    late_sender: i64,
-    late_receiver: i64,
-    behind: f64,
+    late_sender: Nanos,
+    late_receiver: Nanos,
+    behind: Nanos,
 }
 
-/// One lane, ns by piece.
+/// One lane.
 #[derive(Default)]
 struct Parts {
-    bubble: Vec<i64>,
-    late_sender: i64,
-    late_receiver: i64,
-    collective: i64,
-    transfer: i64,
-    idle: i64,
+    /// By piece.
+    bubble: Vec<Nanos>,
+    late_sender: Nanos,
+    late_receiver: Nanos,
+    collective: Nanos,
+    transfer: Nanos,
+    idle: Nanos,
 }
 
 /// The bubbles of all lanes; empty for a job that is no pipeline.
@@ -105,10 +107,10 @@ fn bubble(index: usize, lanes: &[Lane], waits: &Waits) -> Bubble {
             .pieces
             .iter()
             .zip(&parts.bubble)
-            .map(|(piece, ns)| (*ns as f64, (piece.1 - piece.0) as f64)),
+            .map(|(piece, time)| (*time, length(*piece))),
     )
     .of_time();
-    let of_step = |ns: i64| ns as f64 / 1e3 / waits.steps as f64;
+    let of_step = |time: Nanos| time.us() / waits.steps as f64;
     let others = others(index, lanes, waits).into_iter();
     let mut waits_for: Vec<For> = others
         .map(|(other, of)| For {
@@ -117,7 +119,7 @@ fn bubble(index: usize, lanes: &[Lane], waits: &Waits) -> Bubble {
             device: lanes[other].device,
             late_sender_us: of_step(of.late_sender),
             late_receiver_us: of_step(of.late_receiver),
-            behind_us: of_step(of.behind.round() as i64),
+            behind_us: of_step(Nanos::from(of.behind.whole())),
         })
         .collect();
     // Others in the order of lanes if they are equal.
@@ -133,7 +135,7 @@ fn bubble(index: usize, lanes: &[Lane], waits: &Waits) -> Bubble {
         step_us: of_step(waits.common()),
         bubble,
         bubble_us: of_step(parts.bubble.iter().sum()),
-        bubble_run_us: bubble.share * lane.active as f64 / 1e3,
+        bubble_run_us: (lane.active * bubble.share).us(),
         late_sender_us: of_step(parts.late_sender),
         late_receiver_us: of_step(parts.late_receiver),
         collective_us: of_step(parts.collective),
@@ -199,14 +201,14 @@ fn others(index: usize, lanes: &[Lane], waits: &Waits) -> BTreeMap<usize, OfOthe
             let pieces = waits.overlaps_common(span).map(|(_, span)| span);
             let exposed = pieces.flat_map(|span| without(span, computes));
             let exposed: Vec<Span> = exposed.flat_map(|span| without(span, before)).collect();
-            let ns: i64 = exposed.iter().map(|(from, to)| to - from).sum();
+            let exposed: Nanos = exposed.into_iter().map(length).sum();
             let direct = others.entry(wait.last).or_default();
             match late {
-                Late::Sender => direct.late_sender += ns,
-                _ => direct.late_receiver += ns,
+                Late::Sender => direct.late_sender += exposed,
+                _ => direct.late_receiver += exposed,
             }
             for (other, part) in causes {
-                others.entry(*other).or_default().behind += ns as f64 * part;
+                others.entry(*other).or_default().behind += exposed * *part;
             }
         }
     }

@@ -11,6 +11,7 @@
 
 use super::kernel_rows::computing;
 use super::lane::Lane;
+use crate::time::Nanos;
 use std::collections::BTreeMap;
 
 /// Most of something: more than all the rest together.
@@ -112,11 +113,11 @@ pub fn all(lanes: &[Lane]) -> Vec<Option<Busier>> {
     }
     let mut by_name: BTreeMap<&str, Vec<(usize, Rate)>> = BTreeMap::new();
     for (index, lane) in lanes.iter().enumerate() {
-        let seen = lane.seen_ns().max(1) as f64;
-        for (name, kernels, ns) in computing(lane) {
+        let seen = lane.seen().max(Nanos(1.0));
+        for (name, kernels, time) in computing(lane) {
             let rate = Rate {
-                per_s: kernels as f64 / seen * 1e9,
-                share: ns as f64 / seen,
+                per_s: kernels as f64 / seen.0 * Nanos::SECOND.0,
+                share: time / seen,
             };
             by_name.entry(name).or_default().push((index, rate));
         }
@@ -156,8 +157,8 @@ pub fn all(lanes: &[Lane]) -> Vec<Option<Busier>> {
 
 /// The share of the time in which nothing ran.
 fn idle(lane: &Lane) -> f64 {
-    let idle: i64 = lane.windows.iter().map(|window| window.seen.idle()).sum();
-    idle as f64 / lane.seen_ns().max(1) as f64
+    let idle: Nanos = lane.windows.iter().map(|window| window.seen.idle()).sum();
+    idle / lane.seen().max(Nanos(1.0))
 }
 
 /// What is summed up of a GPU.

@@ -4,26 +4,28 @@
 //!
 //! Rule: only what ran in whole cycles counts, so a share is one of the time of steps.
 
+use super::intervals::length;
 use super::kinds::{Does, Names};
 use super::window::Seen;
+use crate::time::Nanos;
 use capture::windows::ActivityKind;
 use tables::windows::GpuActivity;
 
-/// Kernels of a name in all windows, ns.
+/// Kernels of a name in all windows.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OfName {
     pub(super) kernels: u64,
-    pub(super) ns: i64,
+    pub(super) time: Nanos,
     /// Communication ran beside them.
-    pub(super) beside: i64,
+    pub(super) beside: Nanos,
     /// Other kernels computed beside them.
-    pub(super) hidden: i64,
+    pub(super) hidden: Nanos,
 }
 
 impl OfName {
     pub(super) fn add(&mut self, of: &OfName) {
         self.kernels += of.kernels;
-        self.ns += of.ns;
+        self.time += of.time;
         self.beside += of.beside;
         self.hidden += of.hidden;
     }
@@ -50,9 +52,9 @@ impl ByName {
             }
             let is_nccl = r.kind == ActivityKind::Kernel && names.does(r.name) == Does::Nccl;
             let (beside, hidden) = if is_nccl {
-                (0, seen.computes.covers(time))
+                (Nanos::ZERO, seen.computes.covers(time))
             } else {
-                (seen.communicates().covers(time), 0)
+                (seen.communicates().covers(time), Nanos::ZERO)
             };
             let of = match r.kind {
                 ActivityKind::Kernel => self.kernels.get_mut(r.name as usize),
@@ -62,7 +64,7 @@ impl ByName {
             let Some(of) = of else { continue };
             of.add(&OfName {
                 kernels: 1,
-                ns: time.1 - time.0,
+                time: length(time),
                 beside,
                 hidden,
             });

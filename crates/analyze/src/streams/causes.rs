@@ -8,7 +8,8 @@
 //!
 //! Rule: the causes of a wait sum to at most 1. What comes back to the rank that waits is charged to nobody.
 
-use super::intervals::Span;
+use super::intervals::{length, Span};
+use crate::time::Nanos;
 
 /// Whom a kernel waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub type Causes = Vec<(usize, f64)>;
 
 /// The time in which a lane stood still within `span`, by wait. Waits overlap if a lane has several streams;
 /// the first counts.
-pub fn stood(still: &[Still], span: Span) -> Vec<(usize, i64)> {
+pub fn stood(still: &[Still], span: Span) -> Vec<(usize, Nanos)> {
     let mut at = span.0;
     let mut found = Vec::new();
     let first = still.partition_point(|((_, to), _)| *to <= span.0);
@@ -57,33 +58,33 @@ pub fn stood(still: &[Still], span: Span) -> Vec<(usize, i64)> {
         }
         let part = ((*from).max(at), (*to).min(span.1));
         if part.0 < part.1 {
-            found.push((*wait, part.1 - part.0));
+            found.push((*wait, length(part)));
             at = part.1;
         }
     }
     found
 }
 
-/// The causes of the wait, of which `exposed` ns were exposed. `still` is by lane, and `known` has the
+/// The causes of the wait, of which `exposed` was exposed. `still` is by lane, and `known` has the
 /// causes of the waits that ended before. `None` if the two did not pass on data before in this window.
 pub fn causes(
     wait: &Direct,
-    exposed: i64,
+    exposed: Nanos,
     still: &[Vec<Still>],
     known: &[Causes],
 ) -> Option<Causes> {
     let (since, came) = (wait.since?, wait.whole.1);
-    let needed = (came - exposed).max(since);
-    let sum = |stood: &[(usize, i64)]| stood.iter().map(|(_, ns)| ns).sum::<i64>();
+    let needed = (came - exposed.whole()).max(since);
+    let sum = |stood: &[(usize, Nanos)]| stood.iter().map(|(_, time)| time).sum::<Nanos>();
     let theirs = stood(&still[wait.last], (since, came));
-    let worked = came - since - sum(&theirs);
-    let own = needed - since - sum(&stood(&still[wait.lane], (since, needed)));
-    let late = (came - needed).max(1);
-    let by_itself = (worked - own).clamp(0, late) as f64 / late as f64;
+    let worked = length((since, came)) - sum(&theirs);
+    let own = length((since, needed)) - sum(&stood(&still[wait.lane], (since, needed)));
+    let late = length((needed, came)).max(Nanos(1.0));
+    let by_itself = (worked - own).clamp(Nanos::ZERO, late) / late;
     let mut causes = vec![(wait.last, by_itself)];
     let all = sum(&theirs);
-    for (other, ns) in theirs {
-        let part = (1.0 - by_itself) * ns as f64 / all as f64;
+    for (other, time) in theirs {
+        let part = time * (1.0 - by_itself) / all;
         for (lane, of_it) in &known[other] {
             causes.push((*lane, part * of_it));
         }

@@ -7,11 +7,11 @@
 //!
 //! Rule: this is known only for windows in which all launches were seen.
 
-use super::intervals::{Span, Union};
+use super::intervals::{length, Span, Union};
 use super::kinds::{Does, Names};
-use super::share::share;
-use super::share::Share;
+use super::share::{ratio, share, Share};
 use super::window::Seen;
+use crate::time::Nanos;
 use capture::windows::{ActivityKind, DriverCallKind};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::windows::{DriverCall, Window};
@@ -42,24 +42,24 @@ pub type Progress = [f64; 2];
 /// What a host did in a piece of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Piece {
-    /// How long it is, ns.
-    pub length: f64,
-    /// It did not wait for the GPU, ns.
-    pub own: f64,
+    /// How long it is.
+    pub length: Nanos,
+    /// It did not wait for the GPU.
+    pub own: Nanos,
     /// How far it came meanwhile.
     pub launched: Progress,
-    /// NCCL kept it for so long before its launches, ns.
-    pub in_calls: f64,
+    /// NCCL kept it for so long before its launches.
+    pub in_calls: Nanos,
 }
 
 /// For how long NCCL keeps a host, from a call to its launch. The host does not wait for the GPU there, so
 /// this time says how fast the host was, also where no window shows it. It is known for the whole run.
 #[derive(Default)]
 pub struct InCalls {
-    /// By window and piece, ns.
-    by_piece: Vec<[f64; PIECES as usize]>,
-    /// Since the first window or quiet spell: ns, and from the first call to the last.
-    all: f64,
+    /// By window and piece.
+    by_piece: Vec<[Nanos; PIECES as usize]>,
+    /// Since the first window or quiet spell: the time, and from the first call to the last.
+    all: Nanos,
     known: Option<Span>,
 }
 
@@ -67,16 +67,16 @@ impl InCalls {
     /// For windows that are so long.
     pub fn new(windows: &[Span]) -> InCalls {
         InCalls {
-            by_piece: vec![[0.0; PIECES as usize]; windows.len()],
+            by_piece: vec![[Nanos::ZERO; PIECES as usize]; windows.len()],
             ..InCalls::default()
         }
     }
 
     /// Adds a call: when it was made and when it was launched, and in which of the windows.
     pub fn add(&mut self, call: Span, window: Option<usize>, windows: &[Span]) {
-        let took = (call.1 - call.0) as f64;
+        let took = length(call);
         let since = windows.first().map_or(i64::MAX, |first| first.0);
-        if call.0 < since || took <= 0.0 {
+        if call.0 < since || took <= Nanos::ZERO {
             return;
         }
         let (from, to) = self.known.unwrap_or(call);
@@ -89,15 +89,14 @@ impl InCalls {
         }
     }
 
-    /// In each piece of a window, ns.
-    pub fn of_window(&self, window: usize) -> [f64; PIECES as usize] {
+    /// In each piece of a window.
+    pub fn of_window(&self, window: usize) -> [Nanos; PIECES as usize] {
         self.by_piece[window]
     }
 
     /// For which part of the run, once the job had begun.
     pub fn share(&self) -> Option<f64> {
-        let (from, to) = self.known?;
-        Some(self.all / (to - from) as f64)
+        Some(self.all / length(self.known?))
     }
 }
 
@@ -106,8 +105,8 @@ impl InCalls {
 pub struct GpuPace {
     /// What of the host's launches it ran.
     pub ran: Progress,
-    /// In which time, ns.
-    pub length: f64,
+    /// In which time.
+    pub length: Nanos,
 }
 
 fn is_own(ran: &tables::windows::GpuActivity, names: &Names) -> bool {
@@ -136,7 +135,7 @@ pub fn ran(ran: &[tables::windows::GpuActivity], seen: &Seen) -> Vec<GpuPace> {
         let kernels = kernels.count();
         GpuPace {
             ran: [kernels as f64, (before(span.1) - before(span.0)) as f64],
-            length: (span.1 - span.0) as f64,
+            length: length(span),
         }
     };
     ends.windows(2).map(|pair| of((pair[0], pair[1]))).collect()
@@ -144,7 +143,7 @@ pub fn ran(ran: &[tables::windows::GpuActivity], seen: &Seen) -> Vec<GpuPace> {
 
 /// What the host did in each piece of a window; nothing where that is not known. `in_calls` is for how long
 /// NCCL kept it there.
-pub fn pieces(window: &Window, names: &Names, in_calls: [f64; PIECES as usize]) -> Vec<Piece> {
+pub fn pieces(window: &Window, names: &Names, in_calls: [Nanos; PIECES as usize]) -> Vec<Piece> {
     let kernels = window.ran.iter().filter(|r| is_own(r, names));
     let launches = window
         .asked
@@ -159,16 +158,16 @@ pub fn pieces(window: &Window, names: &Names, in_calls: [f64; PIECES as usize]) 
     let open = first.map_or(window.open, |first| {
         first.clamp(window.open, window.closing)
     });
-    let length = (window.closing - open) / PIECES;
+    let part = (window.closing - open) / PIECES;
     let piece = |n: i64| {
-        let span = (open + n * length, open + (n + 1) * length);
+        let span = (open + n * part, open + (n + 1) * part);
         let of = |kind: DriverCallKind| {
             let inside = |a: &&DriverCall| a.kind == kind && (span.0..span.1).contains(&a.at);
             window.asked.iter().filter(inside).count() as f64
         };
         Piece {
-            length: length as f64,
-            own: (length - waited.covers(span)) as f64,
+            length: length(span),
+            own: length(span) - waited.covers(span),
             launched: [of(DriverCallKind::Launch), of(DriverCallKind::LaunchGraph)],
             in_calls: in_calls[n as usize],
         }
@@ -227,11 +226,11 @@ pub fn ahead(host: &[Piece], gpu: &[GpuPace], in_calls: Option<f64>) -> Option<S
         host.iter()
             .map(|piece| (piece.length - piece.own, piece.length)),
     );
-    let each = share(host.iter().map(|piece| (piece.own, piece.launched[unit])));
-    let rate = share(gpu.iter().map(|of| (of.ran[unit], of.length)));
+    let each = ratio(host.iter().map(|piece| (piece.own.0, piece.launched[unit])));
+    let rate = ratio(gpu.iter().map(|of| (of.ran[unit], of.length.0)));
     let mut all = vec![waited];
     all.extend(by_need(each, rate));
-    let in_every = host.iter().all(|piece| piece.in_calls > 0.0);
+    let in_every = host.iter().all(|piece| piece.in_calls > Nanos::ZERO);
     if let Some(in_calls) = in_calls.filter(|_| in_every) {
         let each = share(host.iter().map(|piece| (piece.own, piece.in_calls)));
         let known = Share {
@@ -323,9 +322,9 @@ mod tests {
 
     fn share(window: &Window) -> Option<f64> {
         let names = Names::new(&["", "gemm"].map(String::from), &[]);
-        let pieces = pieces(window, &names, [1.0; 4]);
-        let waited: f64 = pieces.iter().map(|piece| piece.length - piece.own).sum();
-        let waited = waited / pieces.iter().map(|piece| piece.length).sum::<f64>();
+        let pieces = pieces(window, &names, [Nanos(1.0); 4]);
+        let waited: Nanos = pieces.iter().map(|piece| piece.length - piece.own).sum();
+        let waited = waited / pieces.iter().map(|piece| piece.length).sum::<Nanos>();
         (!pieces.is_empty()).then(|| (waited * 1000.0).round() / 1000.0)
     }
 
@@ -362,20 +361,20 @@ mod tests {
         // It needs 10 µs for each of 1000 launches of 15 ms, and waits for all that it is ahead in one piece
         // of eight.
         let piece = |n: u32| Piece {
-            length: 15e6,
-            own: if n.is_multiple_of(8) { 1e6 } else { 13e6 },
+            length: Nanos(15e6),
+            own: Nanos(if n.is_multiple_of(8) { 1e6 } else { 13e6 }),
             launched: if n.is_multiple_of(8) {
                 [100.0, 0.0]
             } else {
                 [1300.0, 0.0]
             },
-            in_calls: 0.0,
+            in_calls: Nanos::ZERO,
         };
         let host: Vec<Piece> = (0..16).map(piece).collect();
         let gpu = vec![
             GpuPace {
                 ran: [1000.0, 0.0],
-                length: 15e6,
+                length: Nanos(15e6),
             };
             16
         ];
@@ -393,9 +392,9 @@ mod tests {
         // In a third of the pieces, other work slows the host and NCCL's part of it down to two thirds. The
         // run is as the others: it needs half of its time.
         let piece = |n: u32| Piece {
-            length: 100e6,
-            own: if n.is_multiple_of(3) { 75e6 } else { 50e6 },
-            in_calls: if n.is_multiple_of(3) { 1.5e6 } else { 1e6 },
+            length: Nanos(100e6),
+            own: Nanos(if n.is_multiple_of(3) { 75e6 } else { 50e6 }),
+            in_calls: Nanos(if n.is_multiple_of(3) { 1.5e6 } else { 1e6 }),
             launched: [1000.0, 0.0],
         };
         let host: Vec<Piece> = (0..16).map(piece).collect();
@@ -420,8 +419,8 @@ mod tests {
         ] {
             calls.add(call, window, &windows);
         }
-        assert_eq!(calls.of_window(0), [5.0, 0.0, 0.0, 2.0]);
-        assert_eq!(calls.of_window(1), [0.0, 3.0, 0.0, 0.0]);
+        assert_eq!(calls.of_window(0), [5.0, 0.0, 0.0, 2.0].map(Nanos));
+        assert_eq!(calls.of_window(1), [0.0, 3.0, 0.0, 0.0].map(Nanos));
         assert_eq!(calls.share(), Some(20.0 / 213.0));
         assert_eq!(InCalls::new(&[]).share(), None);
     }

@@ -9,8 +9,9 @@
 //! Rule: the causes and what is not known are all of the idle time. A stretch in which the thread was not
 //! watched is not known.
 
-use super::intervals::{Span, Union};
+use super::intervals::{length, Span, Union};
 use super::window::Seen;
+use crate::time::Nanos;
 use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
 use capture::windows::DriverCallKind;
 use schemars::JsonSchema;
@@ -46,18 +47,18 @@ pub struct IdleCauses {
     pub step_us: Option<f64>,
 }
 
-/// Idle time by cause, ns.
+/// Idle time by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Parts {
-    mpi: f64,
-    program: f64,
-    driver: f64,
-    preempted: f64,
-    disk: f64,
-    blocked: f64,
-    unknown: f64,
+    mpi: Nanos,
+    program: Nanos,
+    driver: Nanos,
+    preempted: Nanos,
+    disk: Nanos,
+    blocked: Nanos,
+    unknown: Nanos,
     /// Of these, from counters.
-    counted: f64,
+    counted: Nanos,
 }
 
 impl Parts {
@@ -72,34 +73,34 @@ impl Parts {
         self.counted += other.counted;
     }
 
-    fn known(&self) -> f64 {
+    fn known(&self) -> Nanos {
         self.mpi + self.program + self.driver + self.preempted + self.disk + self.blocked
     }
 
     /// So much of it.
     fn times(self, share: f64) -> Parts {
         Parts {
-            mpi: share * self.mpi,
-            program: share * self.program,
-            driver: share * self.driver,
-            preempted: share * self.preempted,
-            disk: share * self.disk,
-            blocked: share * self.blocked,
-            unknown: share * self.unknown,
-            counted: share * self.counted,
+            mpi: self.mpi * share,
+            program: self.program * share,
+            driver: self.driver * share,
+            preempted: self.preempted * share,
+            disk: self.disk * share,
+            blocked: self.blocked * share,
+            unknown: self.unknown * share,
+            counted: self.counted * share,
         }
     }
 
-    /// Shares of the time of windows that are so long together, ns. `None` if the host was not watched.
-    pub fn causes(&self, seen: i64) -> Option<IdleCauses> {
-        if self.known() <= 0.0 || seen <= 0 {
+    /// Shares of the time of windows that are so long together. `None` if the host was not watched.
+    pub fn causes(&self, seen: Nanos) -> Option<IdleCauses> {
+        if self.known() <= Nanos::ZERO || seen <= Nanos::ZERO {
             return None;
         }
-        let share = |part: f64| part / seen as f64;
+        let share = |part: Nanos| part / seen;
         Some(IdleCauses {
             source: match self.known() - self.mpi {
-                0.0 => "mpi",
-                watched if 2.0 * self.counted > watched => "schedstat",
+                Nanos(0.0) => "mpi",
+                watched if self.counted * 2.0 > watched => "schedstat",
                 _ => "switches",
             },
             mpi: share(self.mpi),
@@ -149,11 +150,10 @@ pub(super) fn parts(
     let mut all = Parts::default();
     for span in idle.spans() {
         // The GPU runs what was launched last before it was busy again.
-        let length = (span.1 - span.0) as f64;
         let launch = launches.partition_point(|asked| asked.at <= span.1);
         let by = launch.checked_sub(1).map(|at| launches[at].thread);
         let Some(tid) = by else {
-            all.unknown += length;
+            all.unknown += length(*span);
             continue;
         };
         let thread = node.map(|node| {
@@ -163,16 +163,15 @@ pub(super) fn parts(
         let did = |span: Span| match thread {
             Some(thread) => thread.between(span),
             None => Parts {
-                unknown: (span.1 - span.0) as f64,
+                unknown: length(span),
                 ..Parts::default()
             },
         };
         // In MPI first, and what is left by what the thread did.
         let mut at = span.0;
         for (part, inside) in process.mpi.between(tid, *span) {
-            let length = (part.1 - part.0) as f64;
             all.add(did((at.min(part.0), part.0)));
-            all.mpi += length * inside;
+            all.mpi += length(part) * inside;
             all.add(did(part).times(1.0 - inside));
             at = part.1;
         }
@@ -220,8 +219,8 @@ fn thread_of<'a>(node: &'a Node, pid: u32, tid: u32, window: &Window) -> Thread<
 
 impl Thread<'_> {
     fn between(&self, span: Span) -> Parts {
-        let length = (span.1 - span.0) as f64;
-        if length <= 0.0 {
+        let length = length(span);
+        if length <= Nanos::ZERO {
             return Parts::default();
         }
         let switches = self
@@ -230,7 +229,7 @@ impl Thread<'_> {
         let (preempted, slept) = match (switches, self.counted(span)) {
             (Some(switches), _) => {
                 let [preempted, slept] = switches.off_between(span.0, span.1);
-                (preempted as f64, slept as f64)
+                (Nanos::from(preempted), Nanos::from(slept))
             }
             (None, Some(counted)) => counted,
             (None, None) => {
@@ -240,42 +239,46 @@ impl Thread<'_> {
                 }
             }
         };
-        let ran = (length - preempted - slept).max(0.0);
+        let ran = (length - preempted - slept).max(Nanos::ZERO);
         // A thread that sleeps in the driver is blocked; how much it ran there is not counted apart.
-        let in_driver = self.asked.covers(span) as f64;
-        let driver = (in_driver - self.off_in_driver(switches, span)).clamp(0.0, ran);
+        let in_driver = self.asked.covers(span);
+        let driver = (in_driver - self.off_in_driver(switches, span)).clamp(Nanos::ZERO, ran);
         Parts {
-            mpi: 0.0,
+            mpi: Nanos::ZERO,
             program: ran - driver,
             driver,
             preempted,
             disk: slept * self.disk,
             blocked: slept * (1.0 - self.disk),
-            unknown: 0.0,
-            counted: if switches.is_none() { length } else { 0.0 },
+            unknown: Nanos::ZERO,
+            counted: if switches.is_none() {
+                length
+            } else {
+                Nanos::ZERO
+            },
         }
     }
 
-    /// Time in a span in which the thread was off its CPU within the driver, ns.
-    fn off_in_driver(&self, switches: Option<&Switches>, span: Span) -> f64 {
+    /// Time in a span in which the thread was off its CPU within the driver.
+    fn off_in_driver(&self, switches: Option<&Switches>, span: Span) -> Nanos {
         let Some(switches) = switches else {
-            return 0.0;
+            return Nanos::ZERO;
         };
         let asked = self.asked.within(span);
         let off = asked
             .spans()
             .iter()
             .map(|of| switches.off_between(of.0, of.1));
-        off.map(|[preempted, slept]| (preempted + slept) as f64)
+        off.map(|[preempted, slept]| Nanos::from(preempted + slept))
             .sum()
     }
 
-    /// By counters: ready, and asleep, as they grew between the ticks around a span, ns.
-    fn counted(&self, span: Span) -> Option<(f64, f64)> {
+    /// By counters: ready, and asleep, as they grew between the ticks around a span.
+    fn counted(&self, span: Span) -> Option<(Nanos, Nanos)> {
         let ran = growth(&self.running?.points, span)?;
         let ready = growth(&self.ready?.points, span)?.min(1.0 - ran);
-        let length = (span.1 - span.0) as f64;
-        Some((ready * length, (1.0 - ran - ready) * length))
+        let length = length(span);
+        Some((length * ready, length * (1.0 - ran - ready)))
     }
 }
 
@@ -384,17 +387,17 @@ mod tests {
         let ran = [kernel(0, 100), kernel(300, 400), kernel(600, 950)];
         let parts = on(node, asked, &ran);
         let expected = Parts {
-            mpi: 0.0,
-            program: 265_000.0,
-            driver: 15_000.0,
-            preempted: 60_000.0,
-            disk: 0.0,
-            blocked: 60_000.0,
-            unknown: 50_000.0,
-            counted: 0.0,
+            mpi: Nanos::ZERO,
+            program: Nanos::US * 265.0,
+            driver: Nanos::US * 15.0,
+            preempted: Nanos::US * 60.0,
+            disk: Nanos::ZERO,
+            blocked: Nanos::US * 60.0,
+            unknown: Nanos::US * 50.0,
+            counted: Nanos::ZERO,
         };
         assert_eq!(parts, expected);
-        let causes = parts.causes(1_000 * US).expect("watched");
+        let causes = parts.causes(Nanos::MS).expect("watched");
         assert_eq!(
             (causes.source, causes.preempted, causes.unknown),
             ("switches", 0.06, 0.05)
@@ -433,17 +436,17 @@ mod tests {
             &[kernel(0, 100), kernel(300, 1_000)],
         );
         // Of 200 us it ran half, was ready for three tenths, and slept a fifth: all of that for the disk.
-        let near = |a: f64, b: f64| (a - b).abs() < 1.0;
+        let near = |a: Nanos, us: f64| (a - Nanos::from_us(us)).abs() < Nanos(1.0);
         assert!(
-            near(parts.program, 100_000.0) && near(parts.preempted, 60_000.0),
+            near(parts.program, 100.0) && near(parts.preempted, 60.0),
             "{parts:?}"
         );
         assert!(
-            near(parts.disk, 40_000.0) && near(parts.blocked, 0.0),
+            near(parts.disk, 40.0) && near(parts.blocked, 0.0),
             "{parts:?}"
         );
         assert_eq!(
-            parts.causes(1_000 * US).map(|causes| causes.source),
+            parts.causes(Nanos::MS).map(|causes| causes.source),
             Some("schedstat")
         );
     }
@@ -498,17 +501,20 @@ mod tests {
         let of = |host: &str| parts(&capture, &process(host), &window, &seen(), &ran);
         let known = of("node");
         let expected = Parts {
-            mpi: 120_000.0,
-            program: 59_000.0,
-            driver: 1_000.0,
-            preempted: 20_000.0,
+            mpi: Nanos::US * 120.0,
+            program: Nanos::US * 59.0,
+            driver: Nanos::US,
+            preempted: Nanos::US * 20.0,
             ..Parts::default()
         };
         assert_eq!(known, expected);
         // Without a sampler, the rest is not known.
         let unwatched = of("another");
-        assert_eq!((unwatched.mpi, unwatched.unknown), (120_000.0, 80_000.0));
-        let causes = unwatched.causes(1_000 * US).expect("MPI is known");
+        assert_eq!(
+            (unwatched.mpi, unwatched.unknown),
+            (Nanos::US * 120.0, Nanos::US * 80.0)
+        );
+        let causes = unwatched.causes(Nanos::MS).expect("MPI is known");
         assert_eq!((causes.source, causes.mpi), ("mpi", 0.12));
     }
 
@@ -523,7 +529,7 @@ mod tests {
             vec![launch(300, 0, 9)],
             &[kernel(0, 100), kernel(300, 1_000)],
         );
-        assert_eq!(parts.unknown, 200_000.0);
-        assert_eq!(parts.causes(1_000 * US), None);
+        assert_eq!(parts.unknown, Nanos::US * 200.0);
+        assert_eq!(parts.causes(Nanos::MS), None);
     }
 }

@@ -8,8 +8,9 @@
 //! Beside a kernel of NCCL that waits it is another ratio than beside one that moves data: both take
 //! streaming multiprocessors away, and only the second takes memory bandwidth.
 
-use super::intervals::{Span, Union};
+use super::intervals::{length, Span, Union};
 use super::kinds::{Does, Names};
+use crate::time::Nanos;
 use capture::windows::ActivityKind;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -47,16 +48,16 @@ pub fn computed(ran: &[GpuActivity], names: &Names, known: Span) -> Vec<Computed
 /// What kernels took, and what the same take without communication.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slowed {
-    /// ns.
-    pub took: f64,
-    /// ns.
-    pub alone: f64,
+    /// What they took.
+    pub took: Nanos,
+    /// What the same take.
+    pub alone: Nanos,
 }
 
 impl Slowed {
     /// How many times as long they took; `None` where nothing can be compared.
     pub fn ratio(&self) -> Option<f64> {
-        (self.alone > 0.0).then(|| self.took / self.alone)
+        (self.alone > Nanos::ZERO).then(|| self.took / self.alone)
     }
 
     /// Which part of what they took was lost.
@@ -66,12 +67,12 @@ impl Slowed {
     }
 }
 
-/// What kernels take without communication: by which are the same, number and sum of ns.
+/// What kernels take without communication: by which are the same, number and sum.
 /// In order, because sums of floats must be the same each time.
-pub type Alone = BTreeMap<u64, (u64, i64)>;
+pub type Alone = BTreeMap<u64, (u64, Nanos)>;
 
 fn share(of: &Union, span: Span) -> f64 {
-    of.covers(span) as f64 / (span.1 - span.0) as f64
+    of.covers(span) / length(span)
 }
 
 /// What the kernels of windows take without communication: windows' kernels, and when they communicate.
@@ -81,7 +82,7 @@ pub fn alone<'a>(windows: impl Iterator<Item = (&'a [Computed], &'a Union)>) -> 
         for (same, span) in kernels {
             if share(communicates, *span) <= 1.0 - MOSTLY {
                 let sum = alone.entry(*same).or_default();
-                *sum = (sum.0 + 1, sum.1 + (span.1 - span.0));
+                *sum = (sum.0 + 1, sum.1 + length(*span));
             }
         }
     }
@@ -94,7 +95,7 @@ pub fn taken<'a>(windows: impl Iterator<Item = &'a [Computed]>) -> Alone {
     let mut taken = Alone::new();
     for (same, span) in windows.flatten() {
         let sum = taken.entry(*same).or_default();
-        *sum = (sum.0 + 1, sum.1 + (span.1 - span.0));
+        *sum = (sum.0 + 1, sum.1 + length(*span));
     }
     taken.retain(|_, (n, _)| *n >= LEAST);
     taken
@@ -112,10 +113,9 @@ pub fn slowed<'a>(
             if share(when, *span) < MOSTLY {
                 continue;
             }
-            let took = (span.1 - span.0) as f64;
-            if let Some((n, ns)) = than.iter().find_map(|than| than.get(same)) {
-                slowed.took += took;
-                slowed.alone += *ns as f64 / *n as f64;
+            if let Some((n, sum)) = than.iter().find_map(|than| than.get(same)) {
+                slowed.took += length(*span);
+                slowed.alone += *sum / *n as f64;
             }
         }
     }
@@ -148,7 +148,7 @@ mod tests {
         let known = computed(&ran, &names, (40, 100));
         assert_eq!(known.len(), 6);
         let alone = alone([(&known[..], &Union::default())].into_iter());
-        assert_eq!(alone.values().collect::<Vec<_>>(), [&(6, 30)]);
+        assert_eq!(alone.values().collect::<Vec<_>>(), [&(6, Nanos(30.0))]);
     }
 
     #[test]
@@ -165,11 +165,15 @@ mod tests {
         let beside = || [(&kernels[..], &communicates)].into_iter();
         let slowed = |others: &Alone| super::slowed(beside(), &[&own, others]);
         let of_own = slowed(&Alone::new());
-        assert_eq!((of_own.took, of_own.alone), (65.0, 50.0));
+        assert_eq!((of_own.took, of_own.alone), (Nanos(65.0), Nanos(50.0)));
         assert_eq!(of_own.ratio(), Some(1.3));
         // The other kind is compared with another rank's.
-        let of_others = slowed(&Alone::from([(1, (9, 9)), (2, (4, 80))]));
-        assert_eq!((of_others.took, of_others.alone), (465.0, 250.0));
+        let others = [(1, (9, Nanos(9.0))), (2, (4, Nanos(80.0)))];
+        let of_others = slowed(&Alone::from(others));
+        assert_eq!(
+            (of_others.took, of_others.alone),
+            (Nanos(465.0), Nanos(250.0))
+        );
         assert_eq!(Slowed::default().ratio(), None);
     }
 }

@@ -1,7 +1,14 @@
 //! Lengths of unions of times.
 
-/// From when to when, ns.
+use crate::time::Nanos;
+
+/// From when to when: ns since 1970 on the clock of a GPU's host.
 pub type Span = (i64, i64);
+
+/// How long a span is.
+pub fn length(span: Span) -> Nanos {
+    Nanos::from(span.1 - span.0)
+}
 
 /// The union of spans: ascending, apart from each other, none empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,9 +39,9 @@ impl Union {
         self.0.is_empty()
     }
 
-    /// Its length, ns.
-    pub fn length(&self) -> i64 {
-        self.0.iter().map(|(from, to)| to - from).sum()
+    /// Its length.
+    pub fn length(&self) -> Nanos {
+        self.0.iter().map(|span| length(*span)).sum()
     }
 
     /// What is in both.
@@ -81,11 +88,12 @@ impl Union {
         Union::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// How much of `span` it covers, ns.
-    pub fn covers(&self, span: Span) -> i64 {
+    /// How much of `span` it covers.
+    pub fn covers(&self, span: Span) -> Nanos {
         let first = self.0.partition_point(|s| s.1 <= span.0);
         let within = self.0[first..].iter().take_while(|s| s.0 < span.1);
-        within.map(|s| s.1.min(span.1) - s.0.max(span.0)).sum()
+        let within = within.map(|s| (s.0.max(span.0), s.1.min(span.1)));
+        within.map(length).sum()
     }
 }
 
@@ -110,7 +118,9 @@ mod tests {
             long in 0i64..60) {
             let (one, two) = (Union::of(a.clone()), Union::of(b.clone()));
             let (in_a, in_b) = (bits(&a), bits(&b));
-            let count = |of: &dyn Fn(usize) -> bool| (0..240).filter(|i| of(*i)).count() as i64;
+            let count = |of: &dyn Fn(usize) -> bool| {
+                Nanos((0..240).filter(|i| of(*i)).count() as f64)
+            };
             prop_assert_eq!(one.length(), count(&|i| in_a[i]));
             prop_assert_eq!(one.and(&two).length(), count(&|i| in_a[i] && in_b[i]));
             prop_assert_eq!(one.without(&two).length(), count(&|i| in_a[i] && !in_b[i]));

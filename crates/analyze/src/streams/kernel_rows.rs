@@ -4,6 +4,7 @@ use super::by_name::OfName;
 use super::kinds::{self, Does};
 use super::lane::Lane;
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -86,26 +87,22 @@ pub fn names(lanes: &[Lane]) -> BTreeSet<String> {
     kernels.map(|(name, ..)| name.to_owned()).collect()
 }
 
-/// What a GPU computed: name, how many, and how long they took, ns.
-pub fn computing(lane: &Lane) -> impl Iterator<Item = (&str, u64, i64)> {
+/// What a GPU computed: name, how many, and how long they took.
+pub fn computing(lane: &Lane) -> impl Iterator<Item = (&str, u64, Nanos)> {
     named(lane)
         .filter(|(_, kind, _)| *kind != "communication")
-        .map(|(name, _, of)| (name, of.kernels, of.ns))
+        .map(|(name, _, of)| (name, of.kernels, of.time))
 }
 
-fn us(ns: i64) -> f64 {
-    ns as f64 / 1e3
-}
-
-/// What ran of a name, in windows of this length, ns.
-fn row(name: &str, kind: &'static str, of: &OfName, length: f64) -> KernelRow {
+/// What ran of a name, in windows of this length.
+fn row(name: &str, kind: &'static str, of: &OfName, length: Nanos) -> KernelRow {
     KernelRow {
         name: name.to_owned(),
         kind,
         kernels: of.kernels,
-        sum_us: us(of.ns),
-        share: of.ns as f64 / length,
-        beside_us: us(of.beside),
+        sum_us: of.time.us(),
+        share: of.time / length,
+        beside_us: of.beside.us(),
     }
 }
 
@@ -115,7 +112,8 @@ pub fn rows(lanes: &[Lane]) -> Vec<KernelRow> {
     for (name, kind, of) in lanes.iter().flat_map(named) {
         all.entry((name, kind)).or_default().add(&of);
     }
-    let length = lanes.iter().map(Lane::seen_ns).sum::<i64>().max(1) as f64;
+    let length = lanes.iter().map(Lane::seen).sum::<Nanos>();
+    let length = length.max(Nanos(1.0));
     let mut rows: Vec<KernelRow> = all
         .into_iter()
         .map(|((name, kind), of)| row(name, kind, &of, length))
@@ -138,7 +136,7 @@ pub fn of_ranks(lanes: &[Lane], rows: &[KernelRow]) -> Vec<KernelOfRank> {
         .collect();
     let mut found = Vec::new();
     for lane in lanes {
-        let length = lane.seen_ns().max(1) as f64;
+        let length = lane.seen().max(Nanos(1.0));
         for (name, kind, of) in named(lane) {
             let Some(at) = order.get(&(name, kind)) else {
                 continue;
@@ -172,9 +170,9 @@ pub fn communication(lanes: &[Lane]) -> Vec<FunctionStreams> {
         .map(|(function, of)| FunctionStreams {
             function: function.to_owned(),
             kernels: of.kernels,
-            sum_us: us(of.ns),
-            exposed_us: us(of.ns - of.hidden),
-            hidden_us: us(of.hidden),
+            sum_us: of.time.us(),
+            exposed_us: (of.time - of.hidden).us(),
+            hidden_us: of.hidden.us(),
         })
         .collect();
     rows.sort_by(|a, b| {

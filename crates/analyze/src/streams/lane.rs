@@ -7,6 +7,7 @@ use super::kinds::Names;
 use super::window::Seen;
 use super::{host, idle, replays};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use std::sync::Arc;
 use tables::Process;
 
@@ -16,7 +17,7 @@ pub(crate) struct Lane {
     pub(super) process: ProcessId,
     pub(super) device: u32,
     /// From its process's first call to the last, ns.
-    pub(super) active: i64,
+    pub(super) active: Nanos,
     pub(crate) windows: Vec<LaneWindow>,
     /// What its process's host did, by pieces of windows.
     pub(super) host_pieces: Vec<host::Piece>,
@@ -47,16 +48,16 @@ impl Lane {
     pub(crate) fn with(windows: Vec<LaneWindow>) -> Lane {
         Lane {
             windows,
-            ..Lane::new(&Process::default(), 0, 0)
+            ..Lane::new(&Process::default(), 0, Nanos::ZERO)
         }
     }
 
     /// How much of the time its windows show, ns.
-    pub(super) fn seen_ns(&self) -> i64 {
+    pub(super) fn seen(&self) -> Nanos {
         self.windows.iter().map(|window| window.seen.length()).sum()
     }
 
-    pub(super) fn new(process: &Process, device: u32, active: i64) -> Lane {
+    pub(super) fn new(process: &Process, device: u32, active: Nanos) -> Lane {
         Lane {
             process: ProcessId::of(process),
             device,

@@ -4,6 +4,7 @@ use super::lane::Lane;
 use super::replays::{CallCounts, Sample};
 use crate::interval::Batches;
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -58,8 +59,8 @@ pub(super) fn rows(lanes: &[Lane]) -> Vec<Replay> {
 
 fn row(lane: &Lane, calls: &CallCounts, of: &[Sample]) -> Replay {
     let n = of.len() as f64;
-    let mean = |pick: fn(&Sample) -> i64| of.iter().map(pick).sum::<i64>() as f64 / n / 1e3;
-    let each: Vec<(f64, f64)> = of.iter().map(|s| (s.exposed as f64 / 1e3, 1.0)).collect();
+    let mean = |pick: fn(&Sample) -> Nanos| (of.iter().map(pick).sum::<Nanos>() / n).us();
+    let each: Vec<(f64, f64)> = of.iter().map(|s| (s.exposed.us(), 1.0)).collect();
     let batches = Batches::of_stretches(&each).and_then(|batches| batches.mean(0.0));
     Replay {
         process: lane.process.clone(),

@@ -7,21 +7,22 @@
 //!
 //! Rule: graphs without communication have no row.
 
-use super::intervals::{Span, Union};
+use super::intervals::{length, Span, Union};
 use super::kinds::{function, Does, Names};
 use super::window::Seen;
+use crate::time::Nanos;
 use std::collections::BTreeMap;
 use tables::windows::GpuActivity;
 
 /// Kernels that communicate, by function or library.
 pub(super) type CallCounts = BTreeMap<String, u64>;
 
-/// One replay, ns.
+/// One replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
-    pub(super) whole: i64,
-    pub(super) communication: i64,
-    pub(super) exposed: i64,
+    pub(super) whole: Nanos,
+    pub(super) communication: Nanos,
+    pub(super) exposed: Nanos,
 }
 
 /// The whole replays of a device, of what ran on it, by start.
@@ -54,7 +55,7 @@ pub(super) fn of_device(
         let spans = Union::of(spans);
         let exposed = spans.spans().iter();
         let sample = Sample {
-            whole: end - begin,
+            whole: length((begin, end)),
             communication: spans.length(),
             exposed: exposed.map(|span| seen.without_computing(*span)).sum(),
         };
@@ -99,9 +100,9 @@ mod tests {
         let found = of_device(&all, &seen, &names);
         let calls = CallCounts::from([("AllReduce".to_owned(), 1), ("MSCCL++".to_owned(), 1)]);
         let sample = Sample {
-            whole: 46,
-            communication: 26,
-            exposed: 16,
+            whole: Nanos(46.0),
+            communication: Nanos(26.0),
+            exposed: Nanos(16.0),
         };
         // Those at the edges are not whole.
         assert!(found.len() >= 3, "{found:?}");

@@ -1,6 +1,7 @@
 //! Shares of the time of windows, and how sure they are.
 
 use crate::interval::{Batches, LEAST_STRETCHES};
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,7 +34,12 @@ impl Share {
 }
 
 /// A share of the time, from windows: what of it, and how long it is, each.
-pub(super) fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
+pub(super) fn share(windows: impl Iterator<Item = (Nanos, Nanos)>) -> Share {
+    ratio(windows.map(|(of, length)| (of.0, length.0)))
+}
+
+/// A ratio of two sums, from windows.
+pub(super) fn ratio(windows: impl Iterator<Item = (f64, f64)>) -> Share {
     let windows: Vec<(f64, f64)> = windows.filter(|(_, length)| *length > 0.0).collect();
     let (of, length) = windows
         .iter()

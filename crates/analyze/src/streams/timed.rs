@@ -12,6 +12,7 @@ use super::kinds::Names;
 use super::lane::LaneWindow;
 use super::window::{NcclKernel, Peer, Seen};
 use crate::executions::Execution;
+use crate::time::Nanos;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tables::windows::Window;
@@ -48,7 +49,7 @@ pub fn looked_at(capture: &Capture) -> Union {
 #[inline]
 pub fn span(execution: &Execution, looked_at: &Union) -> Option<Span> {
     let span = execution.kernel.on_host()?;
-    (looked_at.covers(span) > 0).then_some(span)
+    (looked_at.covers(span) > Nanos::ZERO).then_some(span)
 }
 
 /// What events show of a device, in the form of a window in which nothing is whole. `windows` are the
@@ -92,7 +93,7 @@ pub fn window(
             continue;
         };
         let middle = span.0 + (span.1 - span.0) / 2;
-        let is_shown = |shown: &Union| shown.covers((middle, middle + 1)) > 0;
+        let is_shown = |shown: &Union| shown.covers((middle, middle + 1)) > Nanos::ZERO;
         if span.0 >= span.1 || shown.get(&shape.communicator).is_some_and(is_shown) {
             continue;
         }

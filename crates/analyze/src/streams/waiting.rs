@@ -28,9 +28,10 @@
 //! Rule: no rank's exposed waiting is more than its exposed communication.
 
 use super::causes::{Causes, Direct, Late};
-use super::intervals::{Span, Union};
+use super::intervals::{length, Span, Union};
 use super::lane::Lane;
 use crate::interval::LEAST_STRETCHES;
+use crate::time::Nanos;
 pub use charging::without;
 use matching::{beside, collective, Aligned};
 use pieces::{own, pieces, shown_by_all, without_cycles};
@@ -64,8 +65,8 @@ impl WaitPart {
 /// Waiting of GPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// By waiting lane and own piece: exposed, ns.
-    pub all: HashMap<(usize, usize), i64>,
+    /// By waiting lane and own piece: what was exposed.
+    pub all: HashMap<(usize, usize), Nanos>,
     /// Operations by their last lane.
     pub last: HashMap<usize, u64>,
     /// Operations that were looked at.
@@ -125,7 +126,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
         }
     }
     let (pieces, steps) = pieces(lanes);
-    let length = |of: &[Span]| of.iter().map(|span| span.1 - span.0).sum::<i64>();
+    let length = |of: &[Span]| of.iter().map(|span| length(*span)).sum::<Nanos>();
     let mut own: Vec<Vec<Span>> = lanes.iter().map(own).collect();
     let enough = |of: &Vec<Span>| of.len() >= LEAST_STRETCHES;
     if !own.iter().any(enough) {
@@ -138,8 +139,8 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
         .map(|of| length(of))
         .min();
     // Where windows show most of their time together, what lanes lost is compared at the same time.
-    let by_all = shown_by_all(lanes).map_or(0, |all| all.length());
-    let most = least.is_none_or(|least| enough(&pieces) && 2 * by_all > least);
+    let by_all = shown_by_all(lanes).map_or(Nanos::ZERO, |all| all.length());
+    let most = least.is_none_or(|least| enough(&pieces) && by_all * 2.0 > least);
     let shared = most && lanes.iter().all(|lane| !lane.windows.is_empty());
     let of_all = if shared {
         pieces.clone()

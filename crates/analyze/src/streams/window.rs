@@ -7,8 +7,9 @@
 //! the same kernel. It is the kernel that comes back most slowly, at equal distances and with as many kernels
 //! in between. That is once a step, where steps have such a kernel; at least two steps are needed to know it.
 
-use super::intervals::{Span, Union};
+use super::intervals::{length, Span, Union};
 use super::kinds::{Does, Names};
+use crate::time::Nanos;
 use capture::windows::ActivityKind;
 use std::collections::{BTreeMap, HashMap};
 use tables::windows::{GpuActivity, Window};
@@ -67,13 +68,13 @@ pub struct Seen {
     /// Where cycles begin and end in it; fewer than two if none was found.
     pub marks: Vec<i64>,
     /// Kernels computed, and nothing communicated.
-    pub computing: i64,
+    pub computing: Nanos,
     /// Kernels computed while others communicated.
-    pub beside: i64,
+    pub beside: Nanos,
     /// Kernels communicated, and nothing computed.
-    pub exposed: i64,
+    pub exposed: Nanos,
     /// Only copies and fills ran.
-    pub copies: i64,
+    pub copies: Nanos,
     /// When kernels computed.
     pub computes: Union,
     /// When kernels communicated.
@@ -83,7 +84,7 @@ pub struct Seen {
     /// Whom NCCL's kernels send to and receive from, kernel by kernel.
     pub peers: Vec<Peer>,
     /// Communication that NCCL does not know of, in the span: library, kernels, their time.
-    pub others: BTreeMap<&'static str, (u64, i64)>,
+    pub others: BTreeMap<&'static str, (u64, Nanos)>,
 }
 
 impl Seen {
@@ -94,8 +95,8 @@ impl Seen {
     }
 
     /// Length of the span.
-    pub fn length(&self) -> i64 {
-        self.span.1 - self.span.0
+    pub fn length(&self) -> Nanos {
+        length(self.span)
     }
 
     /// When kernels communicated.
@@ -103,9 +104,9 @@ impl Seen {
         &self.communicates
     }
 
-    /// For how long nothing computed in a span, ns; of a span in which kernels communicated, that is exposed.
-    pub fn without_computing(&self, span: Span) -> i64 {
-        (span.1 - span.0).max(0) - self.computes.covers(span)
+    /// For how long nothing computed in a span; of a span in which kernels communicated, that is exposed.
+    pub fn without_computing(&self, span: Span) -> Nanos {
+        length(span).max(Nanos::ZERO) - self.computes.covers(span)
     }
 
     /// From when on nothing computed until then; that time, if something did.
@@ -117,7 +118,7 @@ impl Seen {
     }
 
     /// Nothing ran.
-    pub fn idle(&self) -> i64 {
+    pub fn idle(&self) -> Nanos {
         self.length() - self.computing - self.beside - self.exposed - self.copies
     }
 }
@@ -237,8 +238,8 @@ pub fn seen(ran: &[GpuActivity], names: &Names) -> Option<Seen> {
             }
             Does::OtherCommunication(library) => {
                 communicates.push(time);
-                let counted = r.end.min(span.1) - r.start.max(span.0);
-                if counted > 0 {
+                let counted = length((r.start.max(span.0), r.end.min(span.1)));
+                if counted > Nanos::ZERO {
                     let other = seen.others.entry(library).or_default();
                     *other = (other.0 + 1, other.1 + counted);
                 }
@@ -308,10 +309,11 @@ mod tests {
         }
     }
 
+    /// Cycles, and the ms of each part in one.
     fn parts(window: &Window) -> (u64, [i64; 5]) {
         let seen = seen(ran_on(window, 0), &names()).expect("known");
         let cycles = seen.marks.len().saturating_sub(1) as u64;
-        let n = cycles.max(1) as i64;
+        let n = cycles.max(1) as f64;
         let parts = [
             seen.computing,
             seen.beside,
@@ -319,8 +321,8 @@ mod tests {
             seen.copies,
             seen.idle(),
         ];
-        assert_eq!(parts.iter().sum::<i64>(), seen.length());
-        (cycles, parts.map(|ns| ns / n / MS))
+        assert_eq!(parts.iter().sum::<Nanos>(), seen.length());
+        (cycles, parts.map(|time| (time / n).ms() as i64))
     }
 
     #[test]
@@ -349,7 +351,10 @@ mod tests {
         let seen = seen(ran_on(&window, 0), &names()).expect("known");
         assert_eq!(
             seen.others,
-            BTreeMap::from([("vLLM's or SGLang's custom all-reduce", (5, 15 * MS))])
+            BTreeMap::from([(
+                "vLLM's or SGLang's custom all-reduce",
+                (5, Nanos::from_ms(15.0))
+            )])
         );
         assert!(super::seen(ran_on(&window, 1), &names()).is_none());
     }

@@ -3,9 +3,10 @@
 //! Rule: the parts of a wait sum to at most 1.
 
 use super::super::causes::{self, Causes, Still};
-use super::super::intervals::{Span, Union};
+use super::super::intervals::{length, Span, Union};
 use super::super::Lane;
 use super::{Direct, Waits};
+use crate::time::Nanos;
 use std::collections::HashMap;
 
 /// What of a span others do not cover.
@@ -60,9 +61,9 @@ fn at_the_same_time(
     let mut found = Vec::new();
     let on = |wait: usize| direct[wait].last;
     culprit(still, &on, wait.last, wait.whole, lanes, &mut found);
-    let length = (wait.whole.1 - wait.whole.0).max(1) as f64;
+    let whole = length(wait.whole).max(Nanos(1.0));
     let parts = found.into_iter();
-    let parts = parts.map(|(lane, (from, to))| (lane, (to - from) as f64 / length));
+    let parts = parts.map(|(lane, span)| (lane, length(span) / whole));
     parts.filter(|(lane, _)| *lane != wait.lane).collect()
 }
 

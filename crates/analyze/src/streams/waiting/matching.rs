@@ -4,6 +4,7 @@ use super::super::kinds::function;
 use super::super::window::{NcclKernel, Peer};
 use super::super::{Lane, LaneWindow};
 use super::{Direct, Late, WaitPart, Waits, ALL_TO_ALL};
+use crate::time::Nanos;
 use std::collections::HashMap;
 
 /// Whether a kernel of `rank` with these peers passes data on between neighbours: a stage has two at most. An
@@ -125,7 +126,7 @@ impl Waits {
             .filter(|part| lanes[part.lane].shows_computing(part.window))
         {
             let computes = &lanes[part.lane].at(part.window).computes;
-            if computes.covers((part.end - 1, part.end)) == 0 {
+            if computes.covers((part.end - 1, part.end)) == Nanos::ZERO {
                 aligned.insert(
                     (communicator, part.lane),
                     (self.operations as usize, part.end),

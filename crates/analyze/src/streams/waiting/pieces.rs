@@ -2,10 +2,11 @@
 //!
 //! Rule: a piece counts if it is known for most of its operations when the others came.
 
-use super::super::intervals::{Span, Union};
+use super::super::intervals::{length, Span, Union};
 use super::super::Lane;
 use super::matching::collective;
 use super::{Found, WaitPart, Waits};
+use crate::time::Nanos;
 
 /// A window is cut into so many pieces at most.
 const PIECES: usize = 8;
@@ -62,32 +63,32 @@ pub(super) fn without_cycles(lane: &Lane) -> Vec<Span> {
 }
 
 impl Waits {
-    /// How long the pieces are together, ns.
-    pub fn common(&self) -> i64 {
-        self.pieces.iter().map(|piece| piece.1 - piece.0).sum()
+    /// How long the pieces are together.
+    pub fn common(&self) -> Nanos {
+        self.pieces.iter().map(|piece| length(*piece)).sum()
     }
 
-    /// For how long it is known who was waited for, on the lane with the least of it, ns.
-    pub fn looked_at(&self) -> i64 {
+    /// For how long it is known who was waited for, on the lane with the least of it.
+    pub fn looked_at(&self) -> Nanos {
         let known = |lane: usize| {
             let pieces = self.own[lane].iter().enumerate();
             let known = pieces.filter(|(at, _)| self.weight(lane, *at).is_some());
-            known.map(|(_, piece)| piece.1 - piece.0).sum()
+            known.map(|(_, piece)| length(*piece)).sum::<Nanos>()
         };
         let lanes = (0..self.own.len()).filter(|lane| self.cycles[*lane]);
-        lanes.map(known).min().unwrap_or(0)
+        lanes.map(known).min().unwrap_or_default()
     }
 
     /// What of the own pieces of a lane, and how long they are; of those that count. `of` is by piece.
     pub fn each<'a>(
         &'a self,
         lane: usize,
-        of: impl Fn(usize) -> f64 + 'a,
-    ) -> impl Iterator<Item = (f64, f64)> + 'a {
+        of: impl Fn(usize) -> Nanos + 'a,
+    ) -> impl Iterator<Item = (Nanos, Nanos)> + 'a {
         let pieces = self.own[lane].iter().enumerate();
         pieces.filter_map(move |(at, piece)| {
             let weight = self.weight(lane, at)?;
-            Some((weight * of(at), (piece.1 - piece.0) as f64))
+            Some((of(at) * weight, length(*piece)))
         })
     }
 

@@ -70,16 +70,16 @@ fn named(name: &str, rank: u32, computes: &[Span], kernels: &[(i64, i64, &[Peer]
 /// By waiting lane, and the lane that is behind: for how long the first waited and computed nothing.
 fn behind(lanes: &[Lane]) -> Vec<((usize, usize), i64)> {
     let waits = waits(lanes, &[lanes.len()]);
-    let mut by: HashMap<(usize, usize), f64> = HashMap::new();
+    let mut by: HashMap<(usize, usize), Nanos> = HashMap::new();
     for (wait, causes) in waits.direct.iter().zip(&waits.causes) {
         let exposed = lanes[wait.lane]
             .at(wait.window)
             .without_computing(wait.whole);
         for (lane, part) in causes {
-            *by.entry((wait.lane, *lane)).or_default() += part * exposed as f64;
+            *by.entry((wait.lane, *lane)).or_default() += exposed * *part;
         }
     }
-    let rounded = by.into_iter().map(|(lanes, ns)| (lanes, ns.round() as i64));
+    let rounded = by.into_iter().map(|(lanes, ns)| (lanes, ns.whole()));
     let mut by: Vec<_> = rounded.collect();
     by.sort_unstable();
     by
