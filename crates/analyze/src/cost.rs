@@ -24,6 +24,7 @@
 //! Rule: what is told has an interval. Fewer than [`LEAST`] spells make none, and no figure.
 
 use crate::streams::Share;
+use crate::time::{HostTime, Nanos};
 use capture::windows::DriverCallKind;
 use mean::Mean;
 use schemars::JsonSchema;
@@ -43,22 +44,22 @@ const UNLIKE: f64 = 5.0;
 /// They may differ by this part of their length, however little they usually do.
 const ALIKE: f64 = 0.005;
 
-/// What an NCCL call costs its thread, ns: 0.13 µs on the Xeon of an H200 machine (bench/README.md, "What
+/// What an NCCL call costs its thread: 0.13 µs on the Xeon of an H200 machine (bench/README.md, "What
 /// recording costs the stream"). It has 12 callbacks.
-const CALL_NS: f64 = 130.0;
-/// What a channel of a kernel costs NCCL's progress thread with stamps, ns (bench/README.md, "What a callback
+const CALL: Nanos = Nanos(130.0);
+/// What a channel of a kernel costs NCCL's progress thread with stamps (bench/README.md, "What a callback
 /// costs").
-const CHANNEL_NS: f64 = 11.6;
-/// What a network operation costs that thread, ns, and one of its steps (the same).
-const OPERATION_NS: f64 = 34.0;
-const STEP_NS: f64 = 50.0;
-/// What it costs a busy stream to time a launch, ns (bench/README.md: 5.4 µs on H200).
-const EVENTS_NS: f64 = 5_400.0;
-/// What CUPTI adds to the launch of a kernel or copy, and of a graph, also between windows: ns of the host's
-/// time where it is most (bench/README.md, "What stays of CUPTI"). On a quiet host, 850 ns a kernel. FSDP2,
-/// bound by its host, lost as much as 8500 ns a launch.
-const CUPTI_LAUNCH_NS: f64 = 8_500.0;
-const CUPTI_GRAPH_NS: f64 = 3_500.0;
+const CHANNEL: Nanos = Nanos(11.6);
+/// What a network operation costs that thread, and one of its steps (the same).
+const OPERATION: Nanos = Nanos(34.0);
+const STEP: Nanos = Nanos(50.0);
+/// What it costs a busy stream to time a launch (bench/README.md: 5.4 µs on H200).
+const EVENTS: Nanos = Nanos(5_400.0);
+/// What CUPTI adds to the launch of a kernel or copy, and of a graph, also between windows: the host's time
+/// where it is most (bench/README.md, "What stays of CUPTI"). On a quiet host, 850 ns a kernel. FSDP2, bound
+/// by its host, lost as much as 8500 ns a launch.
+const CUPTI_LAUNCH: Nanos = Nanos(8_500.0);
+const CUPTI_GRAPH: Nanos = Nanos(3_500.0);
 
 /// What recording cost, as a share of what the job would have taken without.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -96,11 +97,11 @@ pub struct Cost {
     pub budget: Option<f64>,
 }
 
-/// What CUPTI would have added to the launches in windows, and how long these were, ns.
+/// What CUPTI would have added to the launches in windows, and how long these were.
 #[derive(Clone, Copy, Default)]
 struct CuptiCost {
-    added: f64,
-    seen: f64,
+    added: Nanos,
+    seen: Nanos,
 }
 
 impl CuptiCost {
@@ -108,16 +109,17 @@ impl CuptiCost {
         let mut cost = CuptiCost::default();
         let windows = process.windows.list.iter();
         for window in windows.filter(|w| !w.is_quiet() && w.is_whole()) {
-            cost.seen += (window.closing - window.open).max(0) as f64;
+            let seen = HostTime(window.closing) - HostTime(window.open);
+            cost.seen += seen.max(Nanos::ZERO);
             cost.added += window
                 .asked
                 .iter()
                 .map(|asked| match asked.kind {
-                    DriverCallKind::Launch | DriverCallKind::Copy => CUPTI_LAUNCH_NS,
-                    DriverCallKind::LaunchGraph => CUPTI_GRAPH_NS,
-                    _ => 0.0,
+                    DriverCallKind::Launch | DriverCallKind::Copy => CUPTI_LAUNCH,
+                    DriverCallKind::LaunchGraph => CUPTI_GRAPH,
+                    _ => Nanos::ZERO,
                 })
-                .sum::<f64>();
+                .sum();
         }
         cost
     }
@@ -128,7 +130,7 @@ impl CuptiCost {
     }
 
     fn share(self) -> Option<f64> {
-        (self.seen > 0.0).then(|| self.added / self.seen)
+        (self.seen > Nanos::ZERO).then(|| self.added / self.seen)
     }
 }
 
@@ -147,10 +149,10 @@ impl OtherCallbacks {
         self.steps = self.steps.saturating_add(other.steps);
     }
 
-    fn ns(self) -> f64 {
-        CHANNEL_NS * self.channels as f64
-            + OPERATION_NS * self.operations as f64
-            + STEP_NS * self.steps as f64
+    fn time(self) -> Nanos {
+        CHANNEL * self.channels as f64
+            + OPERATION * self.operations as f64
+            + STEP * self.steps as f64
     }
 }
 
@@ -192,9 +194,9 @@ pub enum OverBudget {
 #[derive(Clone, Copy, Default)]
 struct Value {
     /// What a quiet spell saved, or a window took.
-    ns: f64,
+    time: Nanos,
     /// What as many ordinary steps take.
-    ordinary: f64,
+    ordinary: Nanos,
     /// See [`Compared::unlike`].
     unlike: f64,
 }
@@ -207,8 +209,8 @@ impl Value {
             sum / ranks.len() as f64
         };
         Value {
-            ns: mean(|value| value.ns),
-            ordinary: mean(|value| value.ordinary),
+            time: Nanos(mean(|value| value.time.0)),
+            ordinary: Nanos(mean(|value| value.ordinary.0)),
             unlike: mean(|value| value.unlike),
         }
     }
@@ -229,8 +231,8 @@ pub struct Gatherer {
     /// By restart, kind and call, of each rank on which it could be compared.
     values: BTreeMap<(u32, bool, u64), Vec<Value>>,
     windows: u64,
-    quiet_ns: i64,
-    active_ns: i64,
+    quiet: Nanos,
+    active: Nanos,
     calls: u64,
     timed: u64,
     /// Of these: with an event on a stream that waited.
@@ -263,7 +265,7 @@ impl Gatherer {
             now.compare_next(process);
         }
         for (quiet, planned, of) in now.compared {
-            let ns = if quiet {
+            let time = if quiet {
                 (of.ordinary - of.spell) / of.share
             } else {
                 of.spell - of.ordinary
@@ -271,7 +273,7 @@ impl Gatherer {
             self.timed_beside |= quiet && of.timed > 0;
             let key = (process.restart, quiet, planned);
             let value = Value {
-                ns,
+                time,
                 ordinary: of.ordinary,
                 unlike: of.unlike,
             };
@@ -281,14 +283,15 @@ impl Gatherer {
             let key = (process.restart, spell.quiet, spell.planned);
             self.values.entry(key).or_default();
             if spell.quiet {
-                self.quiet_ns += spell.end - spell.open
+                self.quiet += HostTime(spell.end) - HostTime(spell.open)
             } else {
                 self.windows += 1
             }
         }
         let budget = || process.fact("budget")?.strip_suffix(" %")?.parse().ok();
         self.budget = self.budget.or_else(|| budget().map(|of: f64| of / 100.0));
-        self.active_ns += now.active.map_or(0, |(from, to)| to - from);
+        let active = now.active;
+        self.active += active.map_or(Nanos::ZERO, |(from, to)| HostTime(to) - HostTime(from));
         // Calls without rows too.
         let announced = process.counters.as_ref().map_or(0, |c| c.announced);
         let calls = announced.max(now.calls);
@@ -305,8 +308,8 @@ impl Gatherer {
             self.values.entry(key).or_default().extend(values);
         }
         self.windows += later.windows;
-        self.quiet_ns += later.quiet_ns;
-        self.active_ns += later.active_ns;
+        self.quiet += later.quiet;
+        self.active += later.active;
         self.calls = self.calls.saturating_add(later.calls);
         self.timed += later.timed;
         self.waits += later.waits;
@@ -318,10 +321,10 @@ impl Gatherer {
 
     /// What recording cost; `None` if no time passed between calls.
     pub fn finish(self) -> Option<Cost> {
-        if self.active_ns <= 0 {
+        let active = self.active;
+        if active <= Nanos::ZERO {
             return None;
         }
-        let active_ns = self.active_ns as f64;
         let of = |kind: bool| -> Vec<Value> {
             let of_kind = self
                 .values
@@ -332,25 +335,25 @@ impl Gatherer {
         };
         let (quiet, windows) = (of(true), of(false));
         let mean = |values: &[Value]| {
-            let ns: Vec<f64> = values.iter().map(|value| value.ns).collect();
-            Mean::of(&ns)
+            let times: Vec<f64> = values.iter().map(|value| value.time.0).collect();
+            Mean::of(&times)
         };
         // The mean of ratios would be off by what their denominators vary.
-        let ordinary: f64 = quiet.iter().map(|value| value.ordinary).sum();
+        let ordinary: Nanos = quiet.iter().map(|value| value.ordinary).sum();
         let ordinary = ordinary / quiet.len() as f64;
-        let noisy = 1.0 - (self.quiet_ns as f64 / active_ns).clamp(0.0, 1.0);
+        let noisy = 1.0 - (self.quiet / active).clamp(0.0, 1.0);
         // One event instead of two.
         let pairs = self.timed as f64 + self.waits as f64 / 2.0;
-        let events_counted = pairs * EVENTS_NS / active_ns;
+        let events_counted = EVENTS * pairs / active;
         let events = match (self.timed, self.timed_beside) {
             (0, _) => Some(Mean::exactly(0.0)),
             // Only a few while the job was set up, as with graphs: there is nothing that could be compared.
             (_, false) if quiet.len() >= LEAST => Some(Mean::exactly(events_counted)),
-            _ => mean(&quiet).map(|saved| saved.times(noisy / ordinary)),
+            _ => mean(&quiet).map(|saved| saved.times(noisy / ordinary.0)),
         };
         let of_window = match self.windows {
             0 => Some(Mean::exactly(0.0)),
-            n => mean(&windows).map(|ns| ns.times(n as f64 / active_ns)),
+            n => mean(&windows).map(|ns| ns.times(n as f64 / active.0)),
         };
         let both = events.zip(of_window).map(|(a, b)| a.plus(b));
         // Of the time with recording; told of the time without.
@@ -366,7 +369,7 @@ impl Gatherer {
             timed_launches: self.timed,
             events_counted,
             cupti_at_most: self.cupti.share(),
-            callbacks: (CALL_NS * self.calls as f64 + self.beside.ns()) / active_ns,
+            callbacks: (CALL * self.calls as f64 + self.beside.time()) / active,
             calls: self.calls,
             budget: self.budget,
         })

@@ -18,6 +18,7 @@ use crate::operations::Operation;
 use crate::spelling::size;
 use crate::steps::{Step, Steps};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -204,11 +205,11 @@ impl Naming<'_> {
 
 /// A step, and what of the path is in it.
 struct StepOnPath {
-    ns: i64,
+    time: Nanos,
     /// From 1.
     number: u64,
-    /// Pieces, and how much of each lies in the step, ns.
-    pieces: Vec<(Piece, i64)>,
+    /// Pieces, and how much of each lies in the step.
+    pieces: Vec<(Piece, Nanos)>,
 }
 
 /// The path of the job's steps; `None` without steps of which every call was timed.
@@ -246,9 +247,9 @@ pub(crate) fn find(
         };
         let (from, to) = (places.of(from), places.of(to));
         // The path begins at its first operation.
-        if from >= 0 && from < to && to <= places.end() {
+        if from >= Nanos::ZERO && from < to && to <= places.end() {
             found.push(StepOnPath {
-                ns: to - from,
+                time: to - from,
                 number,
                 pieces: places.between(&pieces, from, to),
             });
@@ -263,42 +264,42 @@ pub(crate) fn find(
         gpu: piece.lane,
         row: of.row(piece.operation),
     };
-    let sum: i64 = found.iter().map(|step| step.ns).sum();
-    let mut sums: BTreeMap<Key, (u64, i64)> = BTreeMap::new();
-    for (piece, ns) in found.iter().flat_map(|step| &step.pieces) {
+    let sum: Nanos = found.iter().map(|step| step.time).sum();
+    let mut sums: BTreeMap<Key, (u64, Nanos)> = BTreeMap::new();
+    for (piece, time) in found.iter().flat_map(|step| &step.pieces) {
         let of_key = sums.entry(key(piece)).or_default();
-        *of_key = (of_key.0 + 1, of_key.1 + ns);
+        *of_key = (of_key.0 + 1, of_key.1 + *time);
     }
-    let mut rows: Vec<(Key, (u64, i64))> = sums.into_iter().collect();
-    rows.sort_by_key(|(key, (_, ns))| (std::cmp::Reverse(*ns), *key));
-    let row = |(key, (count, ns)): (Key, (u64, i64))| PathRow {
+    let mut rows: Vec<(Key, (u64, Nanos))> = sums.into_iter().collect();
+    rows.sort_by_key(|(key, (_, time))| (std::cmp::Reverse(*time), *key));
+    let row = |(key, (count, time)): (Key, (u64, Nanos))| PathRow {
         on: naming.on(key),
         count,
-        sum_us: ns as f64 / 1e3,
-        share: ns as f64 / sum as f64,
+        sum_us: time.us(),
+        share: time / sum,
     };
     let rows = rows.into_iter().map(row).collect();
     let steps = found.len() as u64;
-    found.sort_by_key(|step| (step.ns, step.number));
+    found.sort_by_key(|step| (step.time, step.number));
     let median = found.get((found.len().max(1) - 1) / 2)?;
-    let mut at = 0;
-    let segment = |(piece, ns): &(Piece, i64)| {
+    let mut at = Nanos::ZERO;
+    let segment = |(piece, time): &(Piece, Nanos)| {
         let begin = at;
-        at += ns;
+        at += *time;
         Segment {
             on: naming.on(key(piece)),
-            at_us: begin as f64 / 1e3,
-            time_us: *ns as f64 / 1e3,
+            at_us: begin.us(),
+            time_us: time.us(),
         }
     };
     Some(CriticalPath {
         rank: reference.process.rank,
         steps,
-        sum_us: sum as f64 / 1e3,
+        sum_us: sum.us(),
         rows,
         step: PathStep {
             number: median.number,
-            time_us: median.ns as f64 / 1e3,
+            time_us: median.time.us(),
             segments: median
                 .pieces
                 .iter()
@@ -317,19 +318,19 @@ fn span(pair: &[Step]) -> Option<(i64, i64)> {
     end(&pair[0]).zip(end(&pair[1]))
 }
 
-/// Places on the path, in ns from its begin, by the clock of one GPU.
+/// Places on the path, by the clock of one GPU. A place is the time from the path's begin.
 struct Places {
-    /// At the end of operations that the GPU has a part in: its clock, place.
-    known: Vec<(i64, i64)>,
+    /// At the end of operations that the GPU has a part in: its clock, ns, and the place.
+    known: Vec<(i64, Nanos)>,
     /// By piece: the place of its begin; and of the path's end.
-    begins: Vec<i64>,
+    begins: Vec<Nanos>,
 }
 
 impl Places {
     fn new(of: &OverTime, gpu: usize, pieces: &[Piece]) -> Option<Places> {
-        let (mut at, mut begins, mut known) = (0, vec![0], Vec::new());
+        let (mut at, mut begins, mut known) = (Nanos::ZERO, vec![Nanos::ZERO], Vec::new());
         for piece in pieces {
-            at += piece.to - piece.from;
+            at += Nanos::from(piece.to - piece.from);
             begins.push(at);
             if piece.what == Passed::Transfer {
                 known.extend(of.end(piece.operation, gpu).map(|end| (end, at)));
@@ -340,19 +341,19 @@ impl Places {
         (!known.is_empty()).then_some(Places { known, begins })
     }
 
-    fn end(&self) -> i64 {
-        self.begins.last().copied().unwrap_or(0)
+    fn end(&self) -> Nanos {
+        self.begins.last().copied().unwrap_or_default()
     }
 
     /// The place of a time, from the nearest known one at or before it.
-    fn of(&self, time: i64) -> i64 {
+    fn of(&self, time: i64) -> Nanos {
         let after = self.known.partition_point(|(clock, _)| *clock <= time);
         let (clock, place) = self.known[after.saturating_sub(1)];
-        place + (time - clock)
+        place + Nanos::from(time - clock)
     }
 
-    /// What of the path is between two places, and how much of each piece, ns.
-    fn between(&self, pieces: &[Piece], from: i64, to: i64) -> Vec<(Piece, i64)> {
+    /// What of the path is between two places, and how much of each piece.
+    fn between(&self, pieces: &[Piece], from: Nanos, to: Nanos) -> Vec<(Piece, Nanos)> {
         let first = self.begins.partition_point(|begin| *begin <= from) - 1;
         let part = |(at, piece): (usize, &Piece)| {
             let (begin, end) = (self.begins[at].max(from), self.begins[at + 1].min(to));

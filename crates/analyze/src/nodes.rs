@@ -12,7 +12,7 @@ pub mod jitter;
 pub mod threads;
 
 use crate::clocks::Clocks;
-use crate::series::{grown, Meter, MJ_PER_J};
+use crate::series::{grown, Meter, MJ_PER_J, MW_PER_W};
 use crate::steps::Steps;
 use crate::time::{HostTime, Nanos};
 use crate::timeline::Timeline;
@@ -351,7 +351,7 @@ fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
                 .map(|(joules, time)| joules / time.seconds()),
             max_w: points(GPU_POWER)
                 .and_then(highest)
-                .map(|mw| mw as f64 / 1e3),
+                .map(|mw| mw as f64 / MW_PER_W),
             sm_mhz: points("gpu_sm_mhz").and_then(mean),
             throttled: throttled.collect(),
             temperature_c: points("gpu_temperature_c").and_then(highest),

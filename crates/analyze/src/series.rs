@@ -9,8 +9,9 @@ use tables::Node;
 
 /// A moment so shortly outside of what was sampled is taken for its edge: two ticks.
 const EDGE: Nanos = Nanos::from_ms(200.0);
-/// Counters of energy are in mJ.
+/// Counters of energy are in mJ, and power is in mW.
 pub(super) const MJ_PER_J: f64 = 1e3;
+pub(super) const MW_PER_W: f64 = 1e3;
 
 /// How much a counter grew. One that was set back (its process or driver began anew) goes on from there.
 pub(super) fn grown(series: &Series) -> Option<u64> {

@@ -5,6 +5,7 @@
 use super::{CuptiCost, OtherCallbacks};
 use crate::executions::Execution;
 use crate::steps::periods;
+use crate::time::Nanos;
 use std::collections::HashMap;
 use tables::calls::Waited;
 use tables::{Name, Process};
@@ -50,10 +51,10 @@ pub(super) struct Spell {
 /// A spell beside its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Compared {
-    /// ns of the spell's steps.
-    pub(super) spell: f64,
-    /// ns of as many ordinary steps.
-    pub(super) ordinary: f64,
+    /// What the spell's steps took.
+    pub(super) spell: Nanos,
+    /// What as many ordinary steps take.
+    pub(super) ordinary: Nanos,
     /// Which part of these steps is the spell's.
     pub(super) share: f64,
     /// By which part of their mean the steps before and after differ.
@@ -305,8 +306,8 @@ fn compare_by(
     }
     let ordinary = (before + after) / 2.0;
     (n > 0.0 && spells > 0.0 && share > 0.0 && ordinary > 0.0).then(|| Compared {
-        spell: spells / n,
-        ordinary: ordinary / n,
+        spell: Nanos(spells / n),
+        ordinary: Nanos(ordinary / n),
         share: share / n,
         unlike: (before - after).abs() / ordinary,
         timed,

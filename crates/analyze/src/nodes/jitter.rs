@@ -1,6 +1,6 @@
 //! Scheduler jitter: calls that took long on the host, and what their threads did meanwhile.
 //!
-//! A call is long if its thread needed more than [`LONG_NS`] from API entry to return. The sampler saw when
+//! A call is long if its thread needed more than [`LONG`] from API entry to return. The sampler saw when
 //! watched threads were off their CPUs ([`tables::nodes::Switches`]). So the time of a long call falls into
 //! three parts:
 //!
@@ -18,6 +18,7 @@
 
 use crate::executions::{Execution, Walk};
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use capture::samples::THREAD_READY;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,8 +26,8 @@ use std::collections::HashMap;
 use tables::nodes::{Series, Switches};
 use tables::{Capture, Process};
 
-/// A call that took its thread longer is long, ns. Most take less than 10 µs.
-pub const LONG_NS: i64 = 50_000;
+/// A call that took its thread longer is long. Most take less than 10 µs.
+pub const LONG: Nanos = Nanos::from_us(50.0);
 
 /// The calls of a thread that was watched.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -84,10 +85,10 @@ struct ThreadCalls {
     watched: Watched,
     calls: u64,
     long: u64,
-    longest: i64,
-    /// Time of long calls, and of it: preempted, asleep, ns.
-    time: i64,
-    off: [i64; 2],
+    longest: Nanos,
+    /// Time of long calls, and of it: preempted, asleep.
+    time: Nanos,
+    off: [Nanos; 2],
     /// Where the last long call ended.
     end: i64,
     /// For a counter: the last pair of ticks, and what calls had of its ready time.
@@ -116,9 +117,9 @@ impl ProcessCalls {
                         watched,
                         calls: 0,
                         long: 0,
-                        longest: 0,
-                        time: 0,
-                        off: [0; 2],
+                        longest: Nanos::ZERO,
+                        time: Nanos::ZERO,
+                        off: [Nanos::ZERO; 2],
                         end: i64::MIN,
                         taken: (0, 0),
                     });
@@ -174,14 +175,15 @@ impl ThreadCalls {
     /// Counts a call. What of its time no other long call has had, if it is long.
     fn count(&mut self, from: i64, to: i64) -> Option<(i64, i64)> {
         self.calls += 1;
-        if to.saturating_sub(from) <= LONG_NS {
+        let took = HostTime(to) - HostTime(from);
+        if took <= LONG {
             return None;
         }
         self.long += 1;
-        self.longest = self.longest.max(to - from);
+        self.longest = self.longest.max(took);
         let from = from.max(self.end);
         self.end = self.end.max(to);
-        self.time += (to - from).max(0);
+        self.time += (HostTime(to) - HostTime(from)).max(Nanos::ZERO);
         (from < to).then_some((from, to))
     }
 
@@ -190,7 +192,7 @@ impl ThreadCalls {
             return;
         }
         if let Some((from, to)) = self.count(from, to) {
-            let off = switches.off_between(from, to);
+            let off = switches.off_between(from, to).map(Nanos::from);
             self.off[0] += off[0];
             self.off[1] += off[1];
         }
@@ -215,7 +217,7 @@ impl ThreadCalls {
             let inside = (to.min(b.0) - from.max(a.0)).max(0);
             let part = inside.min(ready.saturating_sub(self.taken.1)).max(0);
             self.taken.1 += part;
-            self.off[0] += part;
+            self.off[0] += Nanos::from(part);
         }
     }
 }
@@ -226,7 +228,7 @@ impl Gatherer {
         let rows = calls.threads.into_iter().filter(|thread| thread.calls > 0);
         self.rows.extend(rows.map(|thread| {
             let is_watched = matches!(thread.watched, Watched::Switches(..));
-            let share = |ns: i64| (thread.time > 0).then(|| ns as f64 / thread.time as f64);
+            let share = |of: Nanos| (thread.time > Nanos::ZERO).then(|| of / thread.time);
             let [preempted, asleep] = thread.off;
             JitterRow {
                 process: ProcessId::of(process),
@@ -234,11 +236,12 @@ impl Gatherer {
                 source: if is_watched { "switches" } else { "schedstat" },
                 calls: thread.calls,
                 long: thread.long,
-                long_us: thread.time as f64 / 1e3,
-                longest_us: thread.longest as f64 / 1e3,
+                long_us: thread.time.us(),
+                longest_us: thread.longest.us(),
                 preempted: share(preempted),
                 asleep: share(asleep).filter(|_| is_watched),
-                running: share((thread.time - preempted - asleep).max(0)).filter(|_| is_watched),
+                running: share((thread.time - preempted - asleep).max(Nanos::ZERO))
+                    .filter(|_| is_watched),
             }
         }));
     }
