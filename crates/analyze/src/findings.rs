@@ -145,7 +145,7 @@ pub fn findings(
         if let Some(Evidence::Differing { stood_still_ns, .. }) =
             differing_found.first_mut().map(|first| &mut first.evidence)
         {
-            *stood_still_ns = Some(standstill.for_ns).filter(|_| !is_told);
+            *stood_still_ns = Some(standstill.lasted.whole()).filter(|_| !is_told);
             found.append(&mut differing_found);
         }
     }

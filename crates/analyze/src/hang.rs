@@ -49,6 +49,7 @@ use crate::exits::{self, ExitRow, LastCall};
 use crate::job::{problems, ProblemRow};
 use crate::moments::Zone;
 use crate::sightings::{self, SightingRow};
+use crate::time::{HostTime, Nanos};
 use case::Case;
 use decide::{decide, said};
 use progress::{call_row, communicators};
@@ -75,7 +76,7 @@ pub use verdict::{
     Outcome, Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
-pub use watch::{News, Proof, Watch, PATIENCE_NS};
+pub use watch::{News, Proof, Watch, PATIENCE};
 
 /// The answer, as facts.
 #[derive(Clone, Debug)]
@@ -86,14 +87,14 @@ pub struct Hang {
     pub tool: Option<String>,
     /// What was found.
     pub verdict: Verdict,
-    /// From how long on a wait is a hang, ns.
-    pub after_ns: i64,
-    /// Up to this length a wait is none, ns.
-    pub short_ns: i64,
-    /// The newest evidence, ns since 1970.
-    pub as_of_ns: Option<i64>,
-    /// The longest pause between two calls that a rank has come back from, ns.
-    pub longest_pause_ns: i64,
+    /// From how long on a wait is a hang.
+    pub after: Nanos,
+    /// Up to this length a wait is none.
+    pub short: Nanos,
+    /// The newest evidence.
+    pub as_of: Option<HostTime>,
+    /// The longest pause between two calls that a rank has come back from.
+    pub longest_pause: Nanos,
     /// No process of the job is there any more.
     pub is_over: bool,
     /// The time zone of the recording.
@@ -140,17 +141,17 @@ impl Hang {
     ///
     /// What is not in the capture could name another rank, so a wait that may end counts only if it is
     /// certain. GPUs that have not begun a call may compute, if hosts are far ahead of them.
-    pub fn stands_still_ns(&self) -> Option<i64> {
+    pub fn stands_still(&self) -> Option<Nanos> {
         let verdict = &self.verdict;
         let hangs = verdict.hang() == Some(true);
-        let lasted_ns = verdict.waited_ns()?;
+        let lasted = verdict.waited()?;
         let may_hang = match verdict {
             Verdict::Quiet(_) => false,
-            Verdict::Mismatch(_) => lasted_ns > self.short_ns,
+            Verdict::Mismatch(_) => lasted > self.short,
             Verdict::Stall(stall) if stall.outcome == Outcome::NotBegun => false,
             Verdict::Sink(_) | Verdict::Stall(_) | Verdict::Cycle(_) => verdict.hang().is_none(),
         };
-        (hangs || may_hang && verdict.certain()).then_some(lasted_ns)
+        (hangs || may_hang && verdict.certain()).then_some(lasted)
     }
 
     /// What tells most: this, or what another tool saw if that decides and this does not, or if that names
@@ -200,8 +201,8 @@ pub struct WaitRow {
     pub waiting: Members,
     /// Ranks that lack it.
     pub missing: Members,
-    /// Since the first of those entered that are in it, ns.
-    pub for_ns: Option<i64>,
+    /// Since the first of those entered that are in it.
+    pub lasted: Option<Nanos>,
 }
 
 /// Whether the job of `capture` hangs.
@@ -226,7 +227,7 @@ pub(crate) fn of_newest(
             lack: wait.lack,
             waiting: members(&wait.waiting),
             missing: members(&wait.missing),
-            for_ns: case.ago(wait.since_ns),
+            lasted: case.ago(wait.since),
         }
     };
     let verdict = decide(&case);
@@ -246,17 +247,17 @@ pub(crate) fn of_newest(
             .map(str::to_owned),
         waits,
         verdict,
-        after_ns: case.limits.patience_ns,
-        short_ns: case.limits.short_ns,
-        as_of_ns: case.evidence.as_of,
-        longest_pause_ns: case.evidence.longest_pause,
+        after: case.limits.patience,
+        short: case.limits.short,
+        as_of: case.evidence.as_of,
+        longest_pause: case.evidence.longest_pause,
         is_over: is_over(capture),
         zone: Zone::of(capture),
         communicators: communicators(&case),
         launches: graphs::launches(capture, case.evidence.as_of),
         sightings: sightings::rows(
             capture,
-            case.evidence.active.iter().flatten().copied().max(),
+            case.evidence.active.iter().flatten().map(|at| at.0).max(),
         ),
         inside: behind::insides(capture),
         exits: exits::rows(capture, |index| last_call(capture, index)),
@@ -281,7 +282,7 @@ fn of_mismatch(mismatch: &Mismatch) -> impl Iterator<Item = WaitRow> + '_ {
             lack: Lack::Call,
             waiting: waiting.clone(),
             missing: missing.clone(),
-            for_ns: mismatch.quiet_ns,
+            lasted: mismatch.quiet_for,
         })
     })
 }

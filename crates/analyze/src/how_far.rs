@@ -10,6 +10,7 @@ use crate::progress::Gatherer;
 use crate::standstill::Standstill;
 use crate::subject::ProcessId;
 use crate::subject::{gpu, RankId};
+use crate::time::Nanos;
 use tables::{Capture, Process};
 
 /// How far the ranks of a communicator came.
@@ -21,8 +22,8 @@ pub struct HowFar {
     pub name: Option<String>,
     /// The number of the call that can't end, from 1.
     pub call: u64,
-    /// For how long ranks waited in it when the recording ended, ns.
-    pub for_ns: i64,
+    /// For how long ranks waited in it when the recording ended.
+    pub lasted: Nanos,
     /// Its members that were recorded, by rank.
     pub ranks: Vec<Reached>,
     /// Members that were not recorded; `None` if that is not known.
@@ -66,9 +67,9 @@ impl Gatherer {
         standstill: Option<&Standstill>,
     ) -> Option<HowFar> {
         let standstill = standstill.filter(|of| of.is_lacked && of.call.is_some());
-        let (id, for_ns) = match (deaths.first(), standstill) {
-            (Some(death), _) => (&death.communicator, death.before_others_ns),
-            (None, Some(of)) => (&of.communicator, of.for_ns),
+        let (id, lasted) = match (deaths.first(), standstill) {
+            (Some(death), _) => (&death.communicator, Nanos::from(death.before_others_ns)),
+            (None, Some(of)) => (&of.communicator, of.lasted),
             (None, None) => return None,
         };
         let mut all = capture.communicators.iter().enumerate();
@@ -112,7 +113,7 @@ impl Gatherer {
             communicator: id.clone(),
             name: communicator.name.clone(),
             call,
-            for_ns,
+            lasted,
             absent: communicator.nranks.map(|n| n.saturating_sub(recorded)),
             ranks,
         })

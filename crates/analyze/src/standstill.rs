@@ -14,6 +14,7 @@ use crate::hang::{of_newest, CallRow, Conditions, Hang, Lack, Member, Mismatch, 
 use crate::mismatch::{Differing, Made};
 use crate::subject::ProcessId;
 use crate::subject::RankId;
+use crate::time::Nanos;
 use std::sync::Arc;
 use tables::source::Shown;
 use tables::{last_calls, Call, Capture, LastCalls, Process, ReadProgress, Source};
@@ -28,8 +29,8 @@ const LEAST_OPEN: usize = 2048;
 /// A job that stood still when the recording ended.
 #[derive(Clone, Debug)]
 pub struct Standstill {
-    /// For how long, ns.
-    pub for_ns: i64,
+    /// For how long.
+    pub lasted: Nanos,
     /// Id of the communicator.
     pub communicator: String,
     /// The ranks that others waited for: those that have not made a call, or made another. Empty if it is no
@@ -69,7 +70,7 @@ impl Standstill {
 impl PartialEq for Standstill {
     /// All that is known of it follows from the same capture.
     fn eq(&self, other: &Standstill) -> bool {
-        let of = |of: &Standstill| (of.for_ns, of.call, of.is_lacked);
+        let of = |of: &Standstill| (of.lasted, of.call, of.is_lacked);
         of(self) == of(other)
             && self.communicator == other.communicator
             && self.missing == other.missing
@@ -187,7 +188,7 @@ pub(crate) fn of_capture(capture: &Capture) -> Option<Standstill> {
 
 /// What `ncclscope hang` says, if the job stood still.
 fn of_hang(hang: Hang) -> Option<Standstill> {
-    let for_ns = hang.stands_still_ns()?;
+    let lasted = hang.stands_still()?;
     let call = hang.verdict.call();
     let blamed = hang.verdict.blamed();
     let communicator = call.map(|call| call.communicator);
@@ -218,7 +219,7 @@ fn of_hang(hang: Hang) -> Option<Standstill> {
         ids
     };
     Some(Standstill {
-        for_ns,
+        lasted,
         communicator: hang.communicators[communicator].id.clone(),
         missing: ids(&blamed),
         waiting: ids(&waiting),

@@ -10,7 +10,8 @@ mod watch;
 use crate::progress;
 use crate::report::{print, source};
 use crate::run::adopt::Here;
-use analyze::hang::{Conditions, Hang, PATIENCE_NS};
+use analyze::hang::{Conditions, Hang, PATIENCE};
+use analyze::time::Nanos;
 use anyhow::bail;
 use render::hang::Answer;
 use std::collections::BTreeSet;
@@ -85,7 +86,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if args.watch {
         return watch::watch(&watch::Order {
             folder: args.capture,
-            after_ns: args.after.unwrap_or(PATIENCE_NS),
+            after: args.after.map_or(PATIENCE, Nanos::from),
             every: Duration::from_nanos(args.every.unsigned_abs()),
             command: args.exec,
             json: args.json,
@@ -93,7 +94,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     let (mut hang, capture) = match of(&args.capture, &args) {
         Ok(found) => found,
-        Err(error) => match before_first::look(&args.capture, args.after) {
+        Err(error) => match before_first::look(&args.capture, args.after.map(Nanos::from)) {
             Some(hang) => (hang, Capture::default()),
             None => return Err(error),
         },
@@ -204,7 +205,7 @@ fn of_source(
     // A dump of PyTorch's flight recorder is a moment: nobody sees how long a wait has lasted since.
     let is_dump = capture.has_mode("flight-recorder");
     let conditions = Conditions {
-        after_ns: args.after.or(is_dump.then_some(0)),
+        after: args.after.or(is_dump.then_some(0)).map(Nanos::from),
     };
     let (mut hang, capture) = analyze::standstill::hang_from(source, &conditions, progress);
     hang.capture = name.to_owned();

@@ -13,6 +13,7 @@ use analyze::diff::{Criterion, Run};
 use analyze::hang::Conditions;
 use analyze::operation_ids::OperationIds;
 use analyze::spans::Part;
+use analyze::time::Nanos;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -276,7 +277,7 @@ impl Capture {
             ));
         }
         let conditions = Conditions {
-            after_ns: after.map(|after| (after * 1e9) as i64),
+            after: after.map(Nanos::from_seconds),
         };
         let hang = py.detach(|| analyze::hang::hang(&self.inner.capture, &conditions));
         Answer::of(py, |all, out| match all {

@@ -193,7 +193,7 @@ impl Now {
     pub fn new(capture: &Capture, live: &Live, now_ns: i64) -> Now {
         let (report, hang) = (&live.report, &live.hang);
         let answer = Answer::new(hang);
-        let at_ns = hang.as_of_ns;
+        let at_ns = hang.as_of.map(|at| at.0);
         let age_s = at_ns.map(|at| (now_ns - at) as f64 / 1e9);
         let judged = judged(live, &answer);
         let steps = report.steps.as_ref();

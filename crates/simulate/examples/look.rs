@@ -92,7 +92,7 @@ fn running(trial: &Trial, at: Option<i64>, folder: &Path) -> std::io::Result<()>
     files::look(&capture, trial.at_ns(at), verdict, folder)?;
     print!("{}", seen.lines);
     println!("As of {:.1} s: {}", at as f64 / 1e9, told.sentence);
-    let after = conditions.after_ns.unwrap_or(0) / 1_000_000_000;
+    let after = conditions.after.unwrap_or_default().seconds() as i64;
     println!("Next: ncclscope hang {} --after {after}s", folder.display());
     Ok(())
 }

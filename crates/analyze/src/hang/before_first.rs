@@ -4,6 +4,7 @@ use super::limits::{ByTime, Limits};
 use super::verdict::{Because, Quiet, Verdict};
 use super::{hang, Conditions, Hang};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use std::path::Path;
 use tables::Capture;
 
@@ -14,12 +15,12 @@ pub struct BeforeFirst {
     pub processes: Vec<Starting>,
     /// Ranks of this machine, as their launcher says, that have no process.
     pub gone: Vec<u32>,
-    /// For how long the job has run, ns.
-    pub running_ns: Option<i64>,
+    /// For how long the job has run.
+    pub running_for: Option<Nanos>,
     /// What NCCL's log says of its init, in one sentence.
     pub said: Option<String>,
-    /// For how long ranks have been in an init that others have not begun, by NCCL's log, ns.
-    pub in_init_ns: Option<i64>,
+    /// For how long ranks have been in an init that others have not begun, by NCCL's log.
+    pub in_init_for: Option<Nanos>,
     /// What that length says.
     pub by_time: ByTime,
 }
@@ -72,19 +73,19 @@ impl BeforeFirst {
 
 /// The answer for such a job, whose capture is in `folder`.
 pub fn before_first(folder: &Path, mut found: BeforeFirst, conditions: &Conditions) -> Hang {
-    found.in_init_ns = found.in_init_ns.filter(|_| found.waits_in_init());
+    found.in_init_for = found.in_init_for.filter(|_| found.waits_in_init());
     // What comes before the first communicator may take long.
     // A rank whose log is quieter looks like one that has not begun.
     let all_would_say = found.awaited().iter().all(|of| of.has_log || of.is_stopped);
-    found.by_time = match found.in_init_ns {
+    found.by_time = match found.in_init_for {
         Some(_) if !all_would_say => ByTime::TooEarly,
-        Some(_) => Limits::new(conditions.after_ns, 0).by_time_of_stopped(found.in_init_ns),
+        Some(_) => Limits::new(conditions.after, Nanos::ZERO).by_time_of_stopped(found.in_init_for),
         None => ByTime::Unknown,
     };
     let verdict = Verdict::Quiet(Quiet {
         because: Because::BeforeFirst(found),
         named: Vec::new(),
-        newest_call_ns: None,
+        newest_call_ago: None,
     });
     Hang {
         capture: folder.to_owned(),

@@ -13,16 +13,20 @@ use super::decide::name_of;
 use super::inside::{in_mpi, Inside};
 use super::liveness::Liveness;
 use super::verdict::{Blocked, InFunction};
+use crate::time::{HostTime, Nanos};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tables::Process;
 
-/// From here on a rank waits in MPI, ns.
-const LONG_NS: i64 = 1_000_000_000;
+/// From here on a rank waits in MPI.
+const LONG: Nanos = Nanos::SECOND;
 
 /// What is known of ranks that are inside, and the processes that the others may wait for; `None` if none is
-/// inside, or one did something lately. `newest_call_ns` is how long ago the newest call was made.
-pub(super) fn blocked(case: &Case, newest_call_ns: Option<i64>) -> Option<(Blocked, Vec<usize>)> {
+/// inside, or one did something lately. `newest_call_ago` is how long ago the newest call was made.
+pub(super) fn blocked(
+    case: &Case,
+    newest_call_ago: Option<Nanos>,
+) -> Option<(Blocked, Vec<usize>)> {
     let processes = case.capture.processes.iter().enumerate();
     let open =
         |(at, process): &(usize, &Process)| !process.ended && case.states[*at] != Liveness::Ended;
@@ -30,16 +34,16 @@ pub(super) fn blocked(case: &Case, newest_call_ns: Option<i64>) -> Option<(Block
     let (mut outside, mut entered) = (Vec::new(), None);
     for (at, process) in processes.filter(open) {
         match inside(case, at, process) {
-            Some((function, since_ns)) => {
+            Some((function, since)) => {
                 by_function.entry(function).or_default().push(at);
-                entered = entered.max(Some(since_ns));
+                entered = entered.max(Some(since));
             }
             None => outside.push(at),
         }
     }
-    let for_ns = case.ago(Some(entered?))?;
-    let lasted_ns = newest_call_ns.map_or(for_ns, |newest| newest.min(for_ns));
-    if lasted_ns <= case.limits.brief_ns {
+    let entered_ago = case.ago(Some(entered?))?;
+    let lasted = newest_call_ago.map_or(entered_ago, |newest| newest.min(entered_ago));
+    if lasted <= case.limits.brief {
         return None;
     }
     let mut groups: Vec<(String, Vec<usize>)> = by_function.into_iter().collect();
@@ -65,18 +69,18 @@ pub(super) fn blocked(case: &Case, newest_call_ns: Option<i64>) -> Option<(Block
         inside: groups.iter().map(group).collect(),
         outside: names(&outside),
         names_some: !awaited.is_empty(),
-        for_ns: lasted_ns,
-        by_time: case.limits.by_time(Some(lasted_ns)),
+        lasted,
+        by_time: case.limits.by_time(Some(lasted)),
     };
     Some((found, awaited))
 }
 
-/// The function that a process is inside of, and since when, ns since 1970.
-fn inside(case: &Case, at: usize, process: &Process) -> Option<(String, i64)> {
+/// The function that a process is inside of, and since when.
+fn inside(case: &Case, at: usize, process: &Process) -> Option<(String, HostTime)> {
     let calls = process.setup.in_nccl.calls.iter();
     if let Some(newest) = calls.max_by_key(|call| call.since_ns) {
-        return Some((newest.function.clone(), newest.since_ns));
+        return Some((newest.function.clone(), HostTime(newest.since_ns)));
     }
-    let Inside { function, for_ns } = in_mpi(process).filter(|inside| inside.for_ns >= LONG_NS)?;
-    Some((function, case.evidence.newest[at]?.saturating_sub(for_ns)))
+    let Inside { function, lasted } = in_mpi(process).filter(|inside| inside.lasted >= LONG)?;
+    Some((function, case.evidence.newest[at]? - lasted))
 }

@@ -11,6 +11,7 @@
 
 use super::on_gpu::{on_gpu, OnGpu};
 use super::reached::{reached, Reached};
+use crate::time::HostTime;
 use capture::live::{flag, part, Cause};
 use std::collections::{BTreeMap, HashMap};
 use tables::{Call, Capture, Communicator, Life, Name, Process, Shape};
@@ -42,7 +43,7 @@ pub(super) struct RankCalls {
     /// Vertex of the wait-for graph: the process, or one GPU of a process with several.
     pub vertex: usize,
     /// When the rank destroyed the communicator.
-    pub ended_ns: Option<i64>,
+    pub ended_at: Option<HostTime>,
     /// Collectives by lane.
     pub calls: [Vec<u32>; 2],
     /// Collectives that the program calls itself, and the first call of each operation in pieces that all
@@ -200,7 +201,7 @@ impl CommunicatorCalls {
 
     /// Whether all its ranks have destroyed it.
     pub fn is_over(&self) -> bool {
-        self.ranks.iter().all(|own| own.ended_ns.is_some())
+        self.ranks.iter().all(|own| own.ended_at.is_some())
     }
 
     /// Whether more than one rank takes part in it.
@@ -224,8 +225,8 @@ pub(super) struct CaptureCalls<'a> {
     /// By process: whether another tool says of each collective if the GPU has ended it: it has not ended
     /// those that are open, and all others.
     tells_ends: Vec<bool>,
-    /// By process: when its GPU ended the newest timed call, ns since 1970.
-    pub ended_ns: Vec<Option<i64>>,
+    /// By process: when its GPU ended the newest timed call.
+    pub ended_at: Vec<Option<HostTime>>,
     /// By process: how far its GPU had come with open calls, by ticket.
     on_gpu: Vec<HashMap<u64, OnGpu>>,
 }
@@ -251,7 +252,7 @@ impl<'a> CaptureCalls<'a> {
                     uid: member.uid,
                     rank: member.rank,
                     vertex,
-                    ended_ns: local.and_then(|l| l.ended_ns),
+                    ended_at: local.and_then(|l| l.ended_ns).map(HostTime),
                     ..RankCalls::default()
                 });
             }
@@ -268,7 +269,7 @@ impl<'a> CaptureCalls<'a> {
             vertices: vertices.len(),
             stamped: capture.processes.iter().map(stamped).collect(),
             tells_ends: capture.processes.iter().map(tells_ends).collect(),
-            ended_ns: capture.processes.iter().map(ended_ns).collect(),
+            ended_at: capture.processes.iter().map(ended_at).collect(),
             on_gpu: capture.processes.iter().map(on_gpu).collect(),
         };
         for (index, process) in capture.processes.iter().enumerate() {
@@ -455,9 +456,9 @@ fn are_counted(process: &Process) -> bool {
 }
 
 /// When a process's GPU ended the newest timed call.
-fn ended_ns(process: &Process) -> Option<i64> {
+fn ended_at(process: &Process) -> Option<HostTime> {
     let ended = process.calls.iter().filter_map(|call| call.gpu.on_host());
-    ended.map(|(_, stop)| stop).max()
+    ended.map(|(_, stop)| HostTime(stop)).max()
 }
 
 /// How many processes the launcher started of which the capture holds nothing.

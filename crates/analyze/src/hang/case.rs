@@ -12,15 +12,16 @@ use super::liveness::{states, Liveness};
 use super::pace::{self, Pace};
 use super::waits::{waits, Stall, Wait, Waits};
 use crate::deaths;
+use crate::time::{HostTime, Nanos};
 use std::cell::OnceCell;
 use tables::{Capture, Life, Process};
 
 /// What the verdict depends on beside the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    /// From how long a wait on is a hang, ns. `None`: 120 s, and at least twice the longest pause between two
+    /// From how long a wait on is a hang. `None`: 120 s, and at least twice the longest pause between two
     /// calls that a rank of this job has come back from.
-    pub after_ns: Option<i64>,
+    pub after: Option<Nanos>,
 }
 
 /// See the module.
@@ -53,11 +54,11 @@ impl<'a> Case<'a> {
         let mut calls = CaptureCalls::new(capture);
         align(&mut calls);
         let evidence = Evidence::new(&calls, paces);
-        let mut limits = Limits::new(conditions.after_ns, evidence.longest_pause);
+        let mut limits = Limits::new(conditions.after, evidence.longest_pause);
         let has_ended = |process: &Process| process.ended || deaths::is_over(capture, process);
-        if conditions.after_ns.is_none() && capture.processes.iter().all(has_ended) {
-            let pace_ns = pace::brief_ns(&evidence.paces);
-            limits = limits.at_the_end(pace_ns, evidence.longest_pause);
+        if conditions.after.is_none() && capture.processes.iter().all(has_ended) {
+            let pace = pace::brief(&evidence.paces);
+            limits = limits.at_the_end(pace, evidence.longest_pause);
         }
         let Waits {
             waits,
@@ -65,7 +66,7 @@ impl<'a> Case<'a> {
             held_up,
             crossed,
         } = waits(&calls);
-        let states = states(&calls, &evidence, (&waits, &stalls), limits.brief_ns);
+        let states = states(&calls, &evidence, (&waits, &stalls), limits.brief);
         // It counts as running until it has died.
         let dies = |of: &Process| of.life == Life::Running && of.was_stopped().is_some();
         let processes = capture.processes.iter();
@@ -111,9 +112,9 @@ impl<'a> Case<'a> {
 
     /// Whether a process died before the others, and that is known from what it wrote last alone.
     pub fn has_unseen_end(&self, process: usize) -> bool {
-        let behind_ns = self.ago(self.evidence.newest[process]);
+        let behind = self.ago(self.evidence.newest[process]);
         self.states[process] == Liveness::Dead
-            && behind_ns.is_some_and(|ns| deaths::has_unseen_end(self.capture, process, ns))
+            && behind.is_some_and(|ns| deaths::has_unseen_end(self.capture, process, ns.whole()))
     }
 
     /// The calls on a communicator.
@@ -131,8 +132,8 @@ impl<'a> Case<'a> {
         self.states[self.member(communicator, member).process]
     }
 
-    /// How long ago a time was, as of the newest evidence, ns.
-    pub fn ago(&self, since: Option<i64>) -> Option<i64> {
+    /// How long ago a time was, as of the newest evidence.
+    pub fn ago(&self, since: Option<HostTime>) -> Option<Nanos> {
         self.evidence.ago(since)
     }
 }

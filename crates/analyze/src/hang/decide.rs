@@ -25,6 +25,7 @@ use super::waits::{self, Lack, Wait};
 use super::went_on;
 use crate::completeness::is_masked;
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::graphs::Unseen;
 use tables::{Capture, Life, Process};
@@ -104,7 +105,7 @@ fn mismatch(case: &Case) -> Option<Mismatch> {
         .ranks
         .iter()
         .filter_map(|own| case.evidence.active[own.vertex]);
-    let quiet_ns = case.ago(active.max());
+    let quiet_for = case.ago(active.max());
     let (made, expected) = (call(found.odd[0]), call(found.most[0]));
     let both = made.as_ref().zip(expected.as_ref());
     Some(Mismatch {
@@ -115,9 +116,9 @@ fn mismatch(case: &Case) -> Option<Mismatch> {
         most: members(found.communicator, &found.most),
         tied: found.tied,
         how: found.how,
-        quiet_ns,
-        hang: quiet_ns
-            .filter(|ns| *ns >= case.limits.brief_ns)
+        quiet_for,
+        hang: quiet_for
+            .filter(|ns| *ns >= case.limits.brief)
             .map(|_| true),
         partial: of.is_partial(),
     })
@@ -172,7 +173,7 @@ fn held_up(case: &Case, sinks: &[wait_for::Sink]) -> Option<Cycle> {
         let of = case.waits[sink.wait].communicator;
         let is_there = |member: &usize| {
             case.state(of, *member) == Liveness::Running
-                && case.member(of, *member).ended_ns.is_none()
+                && case.member(of, *member).ended_at.is_none()
         };
         sink.members.iter().all(is_there)
     };
@@ -277,8 +278,8 @@ fn lacking(case: &Case, sink: &wait_for::Sink) -> Lacking {
 fn sink(case: &Case, found: &wait_for::Sink, own: &OwnWaits) -> Sink {
     let wait = &case.waits[found.wait];
     let first = found.members[0];
-    let waited = case.ago(wait.since_ns);
-    let reason = reason(case, wait.communicator, &found.members, wait.since_ns);
+    let waited = case.ago(wait.since);
+    let reason = reason(case, wait.communicator, &found.members, wait.since);
     let vertex = case.member(wait.communicator, first).vertex;
     let Lacking { ranks, call, .. } = lacking(case, found);
     let process = |member: usize| case.member(wait.communicator, member).process;
@@ -295,7 +296,7 @@ fn sink(case: &Case, found: &wait_for::Sink, own: &OwnWaits) -> Sink {
         lack: wait.lack,
         call,
         waiting: members(wait.communicator, &wait.waiting),
-        for_ns: waited,
+        lasted: waited,
         may_lack_earlier: wait.lack == Lack::Call && own.may_lack_beside(vertex, wait.communicator),
         may_wait_on: match reason {
             Reason::Silent(_) | Reason::Running(_) => own.may_wait_on.get(&vertex).copied(),
@@ -321,19 +322,19 @@ pub(super) fn reason(
     case: &Case,
     communicator: usize,
     of: &[usize],
-    since_ns: Option<i64>,
+    since: Option<HostTime>,
 ) -> Reason {
-    let waited = case.ago(since_ns);
+    let waited = case.ago(since);
     match case.state(communicator, of[0]) {
         Liveness::Dead => Reason::Dead,
         Liveness::Ended => Reason::Ended,
         Liveness::Stopped => Reason::Stopped(case.limits.by_time_of_stopped(waited)),
         Liveness::Silent => Reason::Silent(case.limits.by_time(waited)),
-        Liveness::Running if case.member(communicator, of[0]).ended_ns.is_some() => {
+        Liveness::Running if case.member(communicator, of[0]).ended_at.is_some() => {
             Reason::Destroyed
         }
         Liveness::Running => {
-            let away = |member: &usize| away(case, communicator, *member, since_ns);
+            let away = |member: &usize| away(case, communicator, *member, since);
             let away = of.iter().filter_map(away).max();
             Reason::Running(case.limits.by_time_of_ranks(away, waited))
         }
@@ -354,7 +355,7 @@ fn graph_lacked(case: &Case, lacked: &Lacked) -> Sink {
         peer: None,
         seq: None,
         caller: None,
-        age_ns: case.ago(lacked.since_ns),
+        age: case.ago(lacked.since),
     };
     // Those that surely never come explain it.
     let hopeless = |member: &usize| match case.state(communicator, *member) {
@@ -369,12 +370,12 @@ fn graph_lacked(case: &Case, lacked: &Lacked) -> Sink {
         .filter(|member| Some(hopeless(member)) == least)
         .collect();
     Sink {
-        reason: reason(case, communicator, &missing, lacked.since_ns),
+        reason: reason(case, communicator, &missing, lacked.since),
         ranks: members(communicator, &missing),
         lack: Lack::Call,
         call: row,
         waiting: members(communicator, &lacked.waiting),
-        for_ns: case.ago(lacked.since_ns),
+        lasted: case.ago(lacked.since),
         may_lack_earlier: false,
         may_wait_on: None,
         may_wait_in: None,
@@ -385,13 +386,13 @@ fn graph_lacked(case: &Case, lacked: &Lacked) -> Sink {
     }
 }
 
-/// For how long a member has made no call while others waited for it since then, ns.
-fn away(case: &Case, communicator: usize, member: usize, since_ns: Option<i64>) -> Option<i64> {
+/// For how long a member has made no call while others waited for it since then.
+fn away(case: &Case, communicator: usize, member: usize, since: Option<HostTime>) -> Option<Nanos> {
     let own = case.member(communicator, member);
     let until = case.evidence.newest[own.process]?;
-    let since = since_ns.filter(|since| case.ago(Some(*since)).is_some())?;
+    let since = since.filter(|since| case.ago(Some(*since)).is_some())?;
     let since = since.max(case.evidence.active[own.vertex].unwrap_or(since));
-    Some(until.saturating_sub(since).max(0))
+    Some((until - since).max(Nanos::ZERO))
 }
 
 /// In what ranks may wait themselves, by vertex. Gathered once for all sinks: with thousands of communicators
@@ -417,7 +418,7 @@ impl OwnWaits {
         let communicators = case.calls.communicators.iter().enumerate();
         for (index, communicator) in communicators.filter(|(_, of)| of.is_partial()) {
             let ranks = communicator.ranks.iter();
-            for own in ranks.filter(|own| own.ended_ns.is_none()) {
+            for own in ranks.filter(|own| own.ended_at.is_none()) {
                 if is_in_newest(case, own) {
                     all.may_wait_on.entry(own.vertex).or_insert(index);
                 }
@@ -469,7 +470,7 @@ fn are_in_calls(case: &Case, sinks: &[wait_for::Sink]) -> bool {
         return true;
     }
     let ranks = case.calls.communicators.iter().flat_map(|of| &of.ranks);
-    let in_calls = ranks.filter(|own| own.ended_ns.is_none() && is_in_newest(case, own));
+    let in_calls = ranks.filter(|own| own.ended_at.is_none() && is_in_newest(case, own));
     let in_calls: BTreeSet<usize> = in_calls.map(|own| own.vertex).collect();
     sinks.iter().all(|sink| {
         let of = case.waits[sink.wait].communicator;
@@ -499,7 +500,7 @@ fn first_dead(case: &Case, communicator: usize) -> Option<usize> {
         let exit = case.capture.processes[process].exit;
         // What it wrote last was before its end.
         let end = exit
-            .map(|exit| exit.at_ns)
+            .map(|exit| HostTime(exit.at_ns))
             .or(case.evidence.newest[process]);
         (end.is_none(), end)
     })
@@ -519,12 +520,12 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
             .max()
     };
     let ahead = found.before.then(active).flatten();
-    let for_ns = case.ago(found.since_ns.max(moved(case, found)).max(ahead));
+    let lasted = case.ago(found.since.max(moved(case, found)).max(ahead));
     let stopped = in_state(Liveness::Stopped);
     let by_time = match stopped {
-        Some(_) => case.limits.by_time_of_stopped(for_ns),
-        None if is_moment(case) => case.limits.by_time_of_moment(for_ns),
-        None => case.limits.by_time(for_ns),
+        Some(_) => case.limits.by_time_of_stopped(lasted),
+        None if is_moment(case) => case.limits.by_time_of_moment(lasted),
+        None => case.limits.by_time(lasted),
     };
     let outcome = if let Some(dead) = first_dead(case, found.communicator) {
         Outcome::Dead(dead)
@@ -565,7 +566,7 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
         },
         piece: found.ordinal.is_none(),
         outcome,
-        for_ns,
+        lasted,
         by_time,
         may_be_behind: found.may_be_behind,
         network,
@@ -581,11 +582,11 @@ fn is_moment(case: &Case) -> bool {
 fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {
     let wait = |step: &CycleEdge| case.wait(step.wait);
     let vertex = |step: &CycleEdge| case.member(wait(step).communicator, step.waiting).vertex;
-    let since = steps.iter().filter_map(|step| wait(step).since_ns);
+    let since = steps.iter().filter_map(|step| wait(step).since);
     let active = steps
         .iter()
         .filter_map(|step| case.evidence.active[vertex(step)]);
-    let for_ns = case.ago(since.chain(active).max());
+    let lasted = case.ago(since.chain(active).max());
     let before = |step: usize| (step + steps.len() - 1) % steps.len();
     let all = 0..steps.len();
     let on_every_cycle = all
@@ -630,8 +631,8 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {
         steps: steps.iter().map(step).collect(),
         astray,
         turned: Vec::new(),
-        for_ns,
-        by_time: case.limits.by_time(for_ns),
+        lasted,
+        by_time: case.limits.by_time(lasted),
     }
 }
 
@@ -642,7 +643,7 @@ fn is_from_outside(process: &Process) -> bool {
 }
 
 /// Of all calls that have not returned, the one that began first: who is in it, and for how long.
-fn oldest_open(case: &Case) -> Option<(ProcessId, i64)> {
+fn oldest_open(case: &Case) -> Option<(ProcessId, Nanos)> {
     let processes = case
         .capture
         .processes
@@ -654,7 +655,7 @@ fn oldest_open(case: &Case) -> Option<(ProcessId, i64)> {
         open.map(move |call| (process, call.api_ns))
     });
     let (process, since) = open.min_by_key(|(_, api_ns)| *api_ns)?;
-    Some((name_of(process), case.ago(Some(since))?))
+    Some((name_of(process), case.ago(Some(HostTime(since)))?))
 }
 
 pub(super) fn name_of(process: &Process) -> ProcessId {
@@ -674,12 +675,12 @@ fn quiet(case: &Case) -> Quiet {
     let open: Vec<(usize, &CommunicatorCalls)> = all
         .filter(|(_, communicator)| !communicator.is_over() && communicator.is_shared())
         .collect();
-    let newest_call_ns = case.ago(case.evidence.active.iter().flatten().copied().max());
+    let newest_call_ago = case.ago(case.evidence.active.iter().flatten().copied().max());
     let in_state = |state: Liveness| {
         let mut of: BTreeMap<usize, Member> = BTreeMap::new();
         for (communicator, calls) in &open {
             for (member, own) in calls.ranks.iter().enumerate() {
-                if own.ended_ns.is_none() && case.states[own.process] == state {
+                if own.ended_at.is_none() && case.states[own.process] == state {
                     of.entry(own.process).or_insert(Member {
                         communicator: *communicator,
                         member,
@@ -713,12 +714,12 @@ fn quiet(case: &Case) -> Quiet {
         .iter()
         .find(|(_, communicator)| communicator.is_partial());
     // Calls that are not here may be old or new.
-    let active = match newest_call_ns {
-        Some(ns) => ns <= case.limits.brief_ns,
+    let active = match newest_call_ago {
+        Some(ns) => ns <= case.limits.brief,
         None => timed && partial.is_none(),
     };
     let said = said(case.capture).into_iter().next();
-    let inside = blocked(case, newest_call_ns);
+    let inside = blocked(case, newest_call_ago);
     let because = if open.is_empty() && case.capture.processes.iter().any(is_from_outside) {
         Because::FromOutside(oldest_open(case))
     } else if over && said.is_none() && inside.is_none() {
@@ -758,7 +759,7 @@ fn quiet(case: &Case) -> Quiet {
         if all.all(|own| has_ended_all(case, own)) {
             Because::Finished(
                 ranks,
-                newest_call_ns.is_some_and(|ns| ns < case.limits.patience_ns),
+                newest_call_ago.is_some_and(|ns| ns < case.limits.patience),
             )
         } else {
             Because::NotRecorded(ranks)
@@ -767,7 +768,7 @@ fn quiet(case: &Case) -> Quiet {
     Quiet {
         because,
         named,
-        newest_call_ns,
+        newest_call_ago,
     }
 }
 

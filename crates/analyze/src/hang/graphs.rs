@@ -10,6 +10,7 @@
 use super::calls::{Lane, RankCalls};
 use super::case::Case;
 use super::reached::known;
+use crate::time::{HostTime, Nanos};
 use std::collections::{BTreeSet, HashMap};
 use tables::graphs::Graphs;
 use tables::{Capture, Process, Shape};
@@ -24,7 +25,7 @@ pub struct Launches {
     /// How many, over all graphs.
     pub launches: u64,
     /// How long ago the newest was called, ns, by the newest evidence of the capture.
-    pub newest_ago_ns: Option<i64>,
+    pub newest_ago: Option<Nanos>,
     /// It had not returned.
     pub launching: bool,
     /// NCCL calls in it.
@@ -32,7 +33,7 @@ pub struct Launches {
 }
 
 /// The processes of a capture that launched graphs with NCCL calls.
-pub(super) fn launches(capture: &Capture, as_of_ns: Option<i64>) -> Vec<Launches> {
+pub(super) fn launches(capture: &Capture, as_of: Option<HostTime>) -> Vec<Launches> {
     let launched = capture.processes.iter().filter(|p| p.graphs.launched() > 0);
     launched
         .map(|process| {
@@ -42,10 +43,10 @@ pub(super) fn launches(capture: &Capture, as_of_ns: Option<i64>) -> Vec<Launches
                 rank: process.rank,
                 pid: process.pid,
                 launches: process.graphs.launched(),
-                newest_ago_ns: newest
+                newest_ago: newest
                     .and_then(|graph| graph.newest)
-                    .zip(as_of_ns)
-                    .map(|(newest, now)| (now - newest).max(0)),
+                    .zip(as_of)
+                    .map(|(newest, now)| (now - HostTime(newest)).max(Nanos::ZERO)),
                 launching: newest.is_some_and(|graph| graph.launching),
                 calls: newest.and_then(|graph| process.graphs.calls_of(graph.number)),
             }
@@ -61,7 +62,7 @@ pub(super) struct Lacked {
     pub waiting: Vec<usize>,
     pub missing: Vec<usize>,
     /// When the first of those made it that have, as far as that is known.
-    pub since_ns: Option<i64>,
+    pub since: Option<HostTime>,
 }
 
 /// The launches of one process, by what they execute.
@@ -216,7 +217,7 @@ impl Lacked {
         Some(Lacked {
             communicator,
             number: least + 1,
-            since_ns: since.min(),
+            since: since.min().map(HostTime),
             waiting,
             missing,
         })
@@ -236,7 +237,7 @@ pub(super) fn lacked(case: &Case) -> Option<Lacked> {
         let made = made?;
         Lacked::of(case, communicator, &made, &vec![0; made.len()])
     });
-    lacked.min_by_key(|lacked| (lacked.since_ns.is_none(), lacked.since_ns))
+    lacked.min_by_key(|lacked| (lacked.since.is_none(), lacked.since))
 }
 
 /// The first launch that ranks had not made when they made the call with this ordinal, and others had.
@@ -246,7 +247,7 @@ pub(super) fn lacked_before(case: &Case, communicator: usize, ordinal: u64) -> O
         let launches = &case.launches()[own.process];
         let call = own.call(Lane::Eager, ordinal)?;
         let called = known(case.calls.made(communicator, (member, call)).0.api_ns)?;
-        let after = launches.launches_after(own.uid, called)?;
+        let after = launches.launches_after(own.uid, called.0)?;
         made.push(launches.launched(own.uid)?.checked_sub(after)?);
         ahead.push(after);
     }

@@ -3,6 +3,7 @@
 //! Rule: only a call of the thread that makes the rank's NCCL calls keeps it from its next one. Libraries
 //! have threads of their own that always wait in MPI.
 
+use crate::time::{HostTime, Nanos};
 use tables::Process;
 
 /// A call that has not returned.
@@ -10,8 +11,8 @@ use tables::Process;
 pub struct Inside {
     /// As in `mpi.h` or `nccl.h`.
     pub function: String,
-    /// Since when, up to the newest evidence of the rank, ns.
-    pub for_ns: i64,
+    /// Since when, up to the newest evidence of the rank.
+    pub lasted: Nanos,
 }
 
 /// The thread of the newest call of NCCL, if it is known.
@@ -35,12 +36,12 @@ pub(super) fn in_mpi(process: &Process) -> Option<Inside> {
     let longest = open.max_by_key(|span| span.inside)?;
     Some(Inside {
         function: process.mpi.name(longest).to_owned(),
-        for_ns: longest.inside,
+        lasted: Nanos::from(longest.inside),
     })
 }
 
-/// The call that makes or ends a communicator that a process is in, as of `newest_ns`, its newest evidence.
-pub(super) fn in_nccl(process: &Process, newest_ns: Option<i64>) -> Option<Inside> {
+/// The call that makes or ends a communicator that a process is in, as of `newest`, its newest evidence.
+pub(super) fn in_nccl(process: &Process, newest: Option<HostTime>) -> Option<Inside> {
     if process.ended {
         return None;
     }
@@ -52,6 +53,8 @@ pub(super) fn in_nccl(process: &Process, newest_ns: Option<i64>) -> Option<Insid
     })?;
     Some(Inside {
         function: first.function.clone(),
-        for_ns: newest_ns.map_or(0, |newest| newest - first.since_ns).max(0),
+        lasted: newest
+            .map_or(Nanos::ZERO, |newest| newest - HostTime(first.since_ns))
+            .max(Nanos::ZERO),
     })
 }

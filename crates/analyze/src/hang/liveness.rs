@@ -13,20 +13,20 @@
 use super::calls::CaptureCalls;
 use super::evidence::Evidence;
 use super::waits::{Stall, Wait};
+use crate::time::{HostTime, Nanos};
 use std::collections::BTreeSet;
 use tables::{Capture, Life, LiveSource};
 
-const SECOND: i64 = 1_000_000_000;
 /// A recorder writes the time into its live part 25 times a second. If it was this much behind the others
 /// when the job ended, its process died first.
-const DEAD_NS: i64 = 2 * SECOND;
+const DEAD: Nanos = Nanos::from_seconds(2.0);
 /// The same if all processes of its host are dead and others had begun to wait for it: three of those times.
-const DIED_FIRST_NS: i64 = 120_000_000;
+const DIED_FIRST: Nanos = Nanos::from_ms(120.0);
 /// A snapshot is as old as the newest flush. Flushes are so far apart on a shared file system, or farther if
 /// the setting says so.
-const FLUSH_NS: i64 = 4_500_000_000;
+const FLUSH: Nanos = Nanos::from_seconds(4.5);
 /// A flush may be late by so much: a busy machine, and a file system that takes its time.
-const LATE_NS: i64 = SECOND / 2;
+const LATE: Nanos = Nanos::from_seconds(0.5);
 
 /// What a process is to the others, as of the newest evidence of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +43,12 @@ pub enum Liveness {
     Silent,
 }
 
-/// The state of each process. `brief_ns` is how long a wait may be that has just begun.
+/// The state of each process. `brief` is how long a wait may be that has just begun.
 pub(super) fn states(
     calls: &CaptureCalls,
     evidence: &Evidence,
     (waits, stalls): (&[Wait], &[Stall]),
-    brief_ns: i64,
+    brief: Nanos,
 ) -> Vec<Liveness> {
     let mut states = by_evidence(calls.capture, evidence);
     let mut processes = calls.capture.processes.iter();
@@ -56,7 +56,7 @@ pub(super) fn states(
         let ends = Ends {
             capture: calls.capture,
             evidence,
-            brief_ns,
+            brief,
         };
         for dead in ends.died_first(calls, waits, stalls, &states) {
             states[dead] = Liveness::Dead;
@@ -72,15 +72,16 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
         let behind = evidence
             .as_of
             .zip(evidence.newest[index])
-            .map_or(i64::MAX, |(all, own)| all - own);
+            .map_or(Nanos(f64::INFINITY), |(all, own)| all - own);
         let flush = process
             .fact("env.NCCLSCOPE_FLUSH")
             .and_then(|f| f.parse::<f64>().ok())
-            .map_or(FLUSH_NS, |s| FLUSH_NS.max((1e9 * s) as i64));
+            .filter(|seconds| !seconds.is_nan())
+            .map_or(FLUSH, |s| FLUSH.max(Nanos::from_seconds(s)));
         // Two flushes did not come.
-        let silent = 2 * flush + LATE_NS;
+        let silent = flush * 2.0 + LATE;
         let late = match process.live {
-            LiveSource::Here | LiveSource::Adopted => DEAD_NS,
+            LiveSource::Here | LiveSource::Adopted => DEAD,
             LiveSource::Snapshot | LiveSource::None | LiveSource::OtherTool => silent,
         };
         // Seen while it could still be asked.
@@ -107,7 +108,7 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
 struct Ends<'e> {
     capture: &'e Capture,
     evidence: &'e Evidence,
-    brief_ns: i64,
+    brief: Nanos,
 }
 
 impl Ends<'_> {
@@ -125,7 +126,7 @@ impl Ends<'_> {
             calls.communicators[communicator].ranks[*member].process
         };
         let mut dead = BTreeSet::new();
-        let mut decide = |suspect: usize, others: &[usize], since: Option<i64>| {
+        let mut decide = |suspect: usize, others: &[usize], since: Option<HostTime>| {
             if states[suspect] == Liveness::Running && self.is_first(suspect, others, since) {
                 dead.insert(suspect);
             }
@@ -134,14 +135,14 @@ impl Ends<'_> {
             let of = |member: &usize| process(wait.communicator, member);
             let waiting: Vec<usize> = wait.waiting.iter().map(of).collect();
             for suspect in wait.missing.iter().map(of) {
-                decide(suspect, &waiting, wait.since_ns);
+                decide(suspect, &waiting, wait.since);
             }
         }
         for stall in stalls {
             let ranks = &calls.communicators[stall.communicator].ranks;
             let all: Vec<usize> = ranks.iter().map(|own| own.process).collect();
             for suspect in &all {
-                decide(*suspect, &all, stall.since_ns);
+                decide(*suspect, &all, stall.since);
             }
         }
         dead
@@ -149,7 +150,7 @@ impl Ends<'_> {
 
     /// Whether the evidence of `suspect` ends before that of the others on its machine, which wait for it
     /// since then.
-    fn is_first(&self, suspect: usize, others: &[usize], since: Option<i64>) -> bool {
+    fn is_first(&self, suspect: usize, others: &[usize], since: Option<HostTime>) -> bool {
         let (Some(end), Some(since)) = (self.evidence.newest[suspect], since) else {
             return false;
         };
@@ -161,8 +162,8 @@ impl Ends<'_> {
         });
         let first = there.filter_map(|other| self.evidence.newest[other]).min();
         self.is_precise(suspect)
-            && first.is_some_and(|first| first.saturating_sub(end) >= DIED_FIRST_NS)
-            && since >= end.saturating_sub(self.brief_ns)
+            && first.is_some_and(|first| first - end >= DIED_FIRST)
+            && since >= end - self.brief
     }
 
     /// Whether the end of a process is known to a fraction of a second.

@@ -12,6 +12,7 @@ mod ops;
 
 use super::case::Case;
 use super::waits::Stall;
+use crate::time::Nanos;
 use graph::Graph;
 use ops::{Gathered, Open};
 use tables::calls::Extra;
@@ -68,8 +69,8 @@ pub struct NetOpRow {
     /// It is a send that seems to wait for its GPU and may wait for its peer: below ABI v4 NCCL does not say
     /// which.
     pub vague: bool,
-    /// Since when it stands there, as of the newest evidence, ns.
-    pub for_ns: Option<i64>,
+    /// Since when it stands there, as of the newest evidence.
+    pub lasted: Option<Nanos>,
     /// Steps done.
     pub steps_done: u32,
     /// Steps that it consists of.
@@ -146,7 +147,7 @@ fn row(case: &Case, open: &Open) -> NetOpRow {
         channel: op.channel,
         stage: open.stage,
         vague: open.vague,
-        for_ns: case.ago(super::reached::known(op.since_ns)),
+        lasted: case.ago(super::reached::known(op.since_ns)),
         steps_done: op.done,
         steps: op.steps,
     }

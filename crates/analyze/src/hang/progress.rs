@@ -14,6 +14,7 @@ use super::inside::{calling_thread, in_mpi, in_nccl, Inside};
 use super::liveness::Liveness;
 use super::reached::{known, Reached};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::exit::Exit;
 use tables::sightings::LastSeen;
@@ -73,8 +74,8 @@ pub struct RankProgress {
     pub has_unseen_end: bool,
     /// How it ended, if `ncclscope run` saw that.
     pub exit: Option<Exit>,
-    /// How old the newest evidence of it is, by that of the capture, ns.
-    pub evidence_age_ns: Option<i64>,
+    /// How old the newest evidence of it is, by that of the capture.
+    pub evidence_age: Option<Nanos>,
     /// The call of MPI that it is in.
     pub in_mpi: Option<Inside>,
     /// The call of NCCL's that it is in, and that makes or ends a communicator.
@@ -171,8 +172,8 @@ pub struct CallRow {
     pub seq: Option<u64>,
     /// The line of the program that made it, if stacks are recorded.
     pub caller: Option<String>,
-    /// How long ago it was entered, as of the newest evidence, ns.
-    pub age_ns: Option<i64>,
+    /// How long ago it was entered, as of the newest evidence.
+    pub age: Option<Nanos>,
 }
 
 /// How far all ranks of all communicators got.
@@ -311,7 +312,7 @@ fn rank_progress(
         was_stopped: process.was_stopped(),
         has_unseen_end: case.has_unseen_end(own.process),
         exit: process.exit,
-        evidence_age_ns: case.ago(case.evidence.newest[own.process]),
+        evidence_age: case.ago(case.evidence.newest[own.process]),
         in_mpi: in_mpi(process),
         in_nccl: in_nccl(process, case.evidence.newest[own.process]),
         entered: last(Reached::Entered),
@@ -346,6 +347,6 @@ pub(super) fn call_row(
         peer: shape.peer.filter(|_| function == shape.function),
         seq: call.seq.checked_sub(1),
         caller: name(shape.caller),
-        age_ns: case.ago(known(call.api_ns)),
+        age: case.ago(known(call.api_ns)),
     }
 }

@@ -3,6 +3,7 @@
 //! Rule: a stage is reached only if something was recorded that proves it. What the timing of the run does
 //! not record, the GPU's part above all, leaves a call at an earlier stage.
 
+use crate::time::HostTime;
 use capture::live::part;
 use tables::{Call, Process};
 
@@ -22,12 +23,12 @@ pub enum Reached {
 }
 
 /// A host time that is known.
-pub(super) fn known(time: i64) -> Option<i64> {
-    (time != 0).then_some(time)
+pub(super) fn known(time: i64) -> Option<HostTime> {
+    (time != 0).then_some(HostTime(time))
 }
 
 /// The newest host time of a call.
-pub(super) fn newest(call: &Call) -> Option<i64> {
+pub(super) fn newest(call: &Call) -> Option<HostTime> {
     let times = [
         call.api_ns,
         call.launch_start_ns,

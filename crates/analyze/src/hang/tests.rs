@@ -524,7 +524,7 @@ fn communicators_that_were_made_before_attach_came_hide_who_waits_for_whom() {
     let Because::FromOutside(Some((process, ns))) = &quiet.because else {
         panic!("{quiet:?}");
     };
-    assert_eq!((process.rank, *ns), (Some(0), 299 * SECOND));
+    assert_eq!((process.rank, *ns), (Some(0), Nanos::from_seconds(299.0)));
     assert_eq!(
         (found.verdict.hang(), found.verdict.kind()),
         (None, VerdictKind::Unknown)
@@ -671,13 +671,13 @@ fn ranks_in_a_split_wait_for_those_that_are_not() {
     assert_eq!(found.inside[0].function, "ncclCommSplit");
     assert_eq!(ranks(&found.outside), [2]);
     // Since the second one came.
-    assert_eq!(found.for_ns, 291 * SECOND);
+    assert_eq!(found.lasted, Nanos::from_seconds(291.0));
     let verdict = &hangs.verdict;
     assert_eq!(verdict.kind(), VerdictKind::Missing);
     assert_eq!((verdict.hang(), verdict.certain()), (Some(true), false));
     let blamed: Vec<usize> = verdict.blamed().iter().map(|of| of.member).collect();
     assert_eq!(blamed, [2]);
-    assert_eq!(hangs.stands_still_ns(), Some(291 * SECOND));
+    assert_eq!(hangs.stands_still(), Some(Nanos::from_seconds(291.0)));
     // One went in lately: that is no hang.
     let goes_on = of(&in_a_split([5 * SECOND, 297 * SECOND]));
     assert_eq!(goes_on.verdict.kind(), VerdictKind::Unknown);
@@ -739,8 +739,8 @@ fn a_rank_that_others_wait_for_in_a_call_is_named_before_those_in_a_split() {
         .inside()
         .expect("in a split");
     assert_eq!(
-        (inside.function.as_str(), inside.for_ns),
-        ("ncclCommSplit", 295 * SECOND)
+        (inside.function.as_str(), inside.lasted),
+        ("ncclCommSplit", Nanos::from_seconds(295.0))
     );
 }
 
@@ -751,7 +751,7 @@ fn a_job_that_is_started_again_does_not_go_on() {
         verdict: Verdict::Quiet(Quiet {
             because: Because::Active { all_killed: false },
             named: Vec::new(),
-            newest_call_ns: Some(SECOND),
+            newest_call_ago: Some(Nanos::SECOND),
         }),
         ..stands.clone()
     };
@@ -760,11 +760,11 @@ fn a_job_that_is_started_again_does_not_go_on() {
         ..stands.clone()
     };
     let told = |looks: &[&Hang]| {
-        let mut watch = Watch::new(PATIENCE_NS);
+        let mut watch = Watch::new(PATIENCE);
         let news = looks.iter().map(|hang| watch.look(hang));
         news.last().flatten()
     };
-    let lasted = 291 * SECOND;
+    let lasted = Nanos::from_seconds(291.0);
     assert_eq!(told(&[&stands, &runs]), Some(News::GoesOn(lasted)));
     assert_eq!(told(&[&stands, &over]), None);
     assert_eq!(

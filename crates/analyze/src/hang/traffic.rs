@@ -1,11 +1,12 @@
 //! What the system shows of the network of ranks that are in an operation which does not end. Whoever looks
 //! at a running job fills it in.
 
+use crate::time::Nanos;
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// For how long it was looked at, ns.
-    pub for_ns: i64,
+    /// For how long it was looked at.
+    pub lasted: Nanos,
     /// TCP connections with data that did not go on meanwhile.
     pub connections: Vec<StuckConnection>,
     /// Counters of RDMA adapters for errors and retries that grew meanwhile, as

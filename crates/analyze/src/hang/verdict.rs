@@ -15,6 +15,7 @@ use super::progress::{CallRow, Member, Members};
 use super::waits::Lack;
 use crate::sightings::SightingRow;
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -103,8 +104,8 @@ pub struct Mismatch {
     pub expected: Option<CallRow>,
     /// What differs between these two; `None` if one of them is not known.
     pub differ_in: Option<Vec<Aspect>>,
-    /// How long ago any rank of the communicator made its newest call, ns.
-    pub quiet_ns: Option<i64>,
+    /// How long ago any rank of the communicator made its newest call.
+    pub quiet_for: Option<Nanos>,
     /// Whether it is a hang; `None` if ranks made calls until lately, or times are not known.
     pub hang: Option<bool>,
     /// Of the communicator not all is known.
@@ -124,8 +125,8 @@ pub struct Sink {
     pub call: CallRow,
     /// Ranks that are in it.
     pub waiting: Members,
-    /// For how long the first of these has waited, ns.
-    pub for_ns: Option<i64>,
+    /// For how long the first of these has waited.
+    pub lasted: Option<Nanos>,
     /// They may lack an earlier call with ranks that are not in the capture.
     pub may_lack_earlier: bool,
     /// They may wait themselves, on this communicator, for ranks of which not all is known.
@@ -182,8 +183,8 @@ pub struct Stall {
     pub piece: bool,
     /// What is known of it.
     pub outcome: Outcome,
-    /// For how long nothing of it has moved, ns.
-    pub for_ns: Option<i64>,
+    /// For how long nothing of it has moved.
+    pub lasted: Option<Nanos>,
     /// What that length says.
     pub by_time: ByTime,
     /// It may only be behind an operation on another communicator.
@@ -222,8 +223,8 @@ pub struct Cycle {
     pub astray: Option<Astray>,
     /// The ranks that made these calls in a new order, if all ranks made all of them.
     pub turned: Vec<Member>,
-    /// Since the newest of these waits began, or one of the ranks was active, ns.
-    pub for_ns: Option<i64>,
+    /// Since the newest of these waits began, or one of the ranks was active.
+    pub lasted: Option<Nanos>,
     /// What that length says.
     pub by_time: ByTime,
     /// Of one of the communicators not all is known.
@@ -270,8 +271,8 @@ pub struct Quiet {
     pub because: Because,
     /// The ranks of those processes.
     pub named: Vec<Member>,
-    /// How long ago any rank made its newest call or launched a CUDA graph, ns.
-    pub newest_call_ns: Option<i64>,
+    /// How long ago any rank made its newest call or launched a CUDA graph.
+    pub newest_call_ago: Option<Nanos>,
 }
 
 /// What can be said of a job in which nobody is seen to wait.
@@ -280,8 +281,8 @@ pub enum Because {
     /// All communicators of the capture have ended.
     Over,
     /// `ncclscope attach` came after the communicators were made, so nobody is seen to wait. Who is in a call
-    /// for longest, and for how long, ns.
-    FromOutside(Option<(ProcessId, i64)>),
+    /// for longest, and for how long.
+    FromOutside(Option<(ProcessId, Nanos)>),
     /// These processes are stopped.
     Stopped(Vec<ProcessId>),
     /// These processes are dead, and perhaps others will wait for them.
@@ -321,8 +322,8 @@ pub struct Blocked {
     pub outside: Vec<ProcessId>,
     /// Some may wait for ranks that are known: for those outside, or for few that are in another function.
     pub names_some: bool,
-    /// Since the last of them went in, or a rank made a call, ns.
-    pub for_ns: i64,
+    /// Since the last of them went in, or a rank made a call.
+    pub lasted: Nanos,
     /// What that length says.
     pub by_time: ByTime,
 }
@@ -495,15 +496,15 @@ impl Verdict {
     }
 
     /// For how long others have waited, ns; `None` if nobody does, or times are not known.
-    pub fn waited_ns(&self) -> Option<i64> {
+    pub fn waited(&self) -> Option<Nanos> {
         match self {
-            Verdict::Mismatch(mismatch) => mismatch.quiet_ns,
-            Verdict::Sink(sink) => sink.for_ns,
-            Verdict::Stall(stall) => stall.for_ns,
-            Verdict::Cycle(cycle) => cycle.for_ns,
+            Verdict::Mismatch(mismatch) => mismatch.quiet_for,
+            Verdict::Sink(sink) => sink.lasted,
+            Verdict::Stall(stall) => stall.lasted,
+            Verdict::Cycle(cycle) => cycle.lasted,
             Verdict::Quiet(quiet) => match &quiet.because {
-                Because::Blocked(found) => Some(found.for_ns),
-                Because::BeforeFirst(found) => found.in_init_ns,
+                Because::Blocked(found) => Some(found.lasted),
+                Because::BeforeFirst(found) => found.in_init_for,
                 _ => None,
             },
         }

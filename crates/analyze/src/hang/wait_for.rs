@@ -99,7 +99,7 @@ impl<'c> WaitForGraph<'c> {
         for (index, wait) in case.waits.iter().enumerate() {
             let gone = |member: usize| {
                 case.state(wait.communicator, member) != Liveness::Running
-                    || case.member(wait.communicator, member).ended_ns.is_some()
+                    || case.member(wait.communicator, member).ended_at.is_some()
             };
             // Those that surely never come go before those that may.
             let order = |member: usize| match case.state(wait.communicator, member) {
@@ -134,7 +134,7 @@ impl<'c> WaitForGraph<'c> {
                 Reverse(wait.lack == Lack::Launch),
                 wait.lack == Lack::Call,
                 !expected.is_some_and(|expected| is_it(case, wait, (own.process, expected))),
-                (wait.since_ns.is_none(), wait.since_ns),
+                (wait.since.is_none(), wait.since),
                 index,
             );
             let alike = members.into_iter().filter(|member| order(*member) == least);

@@ -16,6 +16,7 @@ mod crossed;
 
 use super::calls::{CaptureCalls, CommunicatorCalls, Lane, Pairs, RankCalls, LANES};
 use super::reached::{known, newest, Reached};
+use crate::time::HostTime;
 use std::collections::{BTreeMap, HashMap};
 
 /// Sends or receives that a host may have made beyond one that does not end: a stream takes about a thousand
@@ -63,8 +64,8 @@ pub(super) struct Wait {
     pub may_have_ended: bool,
     /// The later call that the first missing member is in, beside those that wait here.
     pub went_on: Option<Later>,
-    /// When the first of the waiting members entered, ns since 1970.
-    pub since_ns: Option<i64>,
+    /// When the first of the waiting members entered.
+    pub since: Option<HostTime>,
 }
 
 /// A call that a member made later, instead of one that it lacks.
@@ -89,8 +90,8 @@ pub(super) struct Stall {
     /// A rank of it waits in an earlier operation on another communicator, and nothing shows whether this one
     /// is behind that.
     pub may_be_behind: bool,
-    /// Newest host time of any member's call, ns since 1970.
-    pub since_ns: Option<i64>,
+    /// Newest host time of any member's call.
+    pub since: Option<HostTime>,
     /// Nobody has launched it.
     pub inside: bool,
     /// All have launched it, and no GPU has come to it.
@@ -282,7 +283,7 @@ impl<'c> Search<'c, '_> {
             [
                 newest(self.calls.made(at.communicator, *call).0),
                 // Not before the one before had ended.
-                self.calls.ended_ns[process],
+                self.calls.ended_at[process],
             ]
         });
         self.stalls.push(Stall {
@@ -290,7 +291,7 @@ impl<'c> Search<'c, '_> {
             lane: at.lane,
             ordinal: Some(at.ordinal),
             call,
-            since_ns: times.flatten().max(),
+            since: times.flatten().max(),
             inside: levels.iter().all(|(_, level)| *level < Reached::Launched),
             before: levels.iter().all(|(member, _)| is_before(*member)),
             may_be_behind: false,
@@ -310,7 +311,7 @@ impl<'c> Search<'c, '_> {
         let since = calls.iter().filter_map(|call| {
             let entered = known(self.calls.made(at.communicator, *call).0.api_ns)?;
             // A GPU waits from when it has ended the call before.
-            let before = self.calls.ended_ns[ranks[call.0].process];
+            let before = self.calls.ended_at[ranks[call.0].process];
             Some(match lack {
                 Lack::Start => before.map_or(entered, |before| before.max(entered)),
                 Lack::Call | Lack::Launch => entered,
@@ -328,7 +329,7 @@ impl<'c> Search<'c, '_> {
             is_crossed: false,
             may_have_ended: false,
             went_on: None,
-            since_ns: since.min(),
+            since: since.min(),
             calls,
         });
     }
@@ -394,12 +395,12 @@ impl<'c> Search<'c, '_> {
                             call: (member, last),
                             calls: Vec::new(),
                             may_be_behind: false,
-                            since_ns: since,
+                            since,
                             inside: false,
                             before: false,
                         });
                         stall.calls.push((member, last));
-                        stall.since_ns = stall.since_ns.max(since);
+                        stall.since = stall.since.max(since);
                     }
                     continue;
                 };
@@ -572,7 +573,7 @@ impl<'c> Search<'c, '_> {
             is_crossed: halves.is_crossed,
             may_have_ended: halves.may_have_ended,
             went_on: None,
-            since_ns: since,
+            since,
         });
         wait.is_crossed &= halves.is_crossed;
         wait.may_have_ended &= halves.may_have_ended;
@@ -587,8 +588,8 @@ impl<'c> Search<'c, '_> {
                 wait.calls.push((member, call));
             }
         }
-        if since.is_some() && since < wait.since_ns {
-            (wait.since_ns, wait.call, wait.met) = (since, halves.waiting, halves.met);
+        if since.is_some() && since < wait.since {
+            (wait.since, wait.call, wait.met) = (since, halves.waiting, halves.met);
         }
     }
 }

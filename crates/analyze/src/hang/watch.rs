@@ -6,17 +6,17 @@
 //!
 //! Rule: it follows from what it was given alone, and no clock is asked. So it can be played in virtual time.
 
-use super::limits::{BRIEF_NS, LONGEST_PAUSE_NS};
+use super::limits::{BRIEF, LONGEST_PAUSE};
 use super::verdict::{Because, Verdict, VerdictKind};
 use super::{Conditions, Hang, Member};
+use crate::time::{HostTime, Nanos};
 
-const SECOND: i64 = 1_000_000_000;
 /// A proof counts once it has been seen for so long. A launcher that sees a rank die ends the others, and may
 /// start them again. torchrun looks every 5 s at most, and until then they wait for the dead one.
-const PROOF_NS: i64 = 15 * SECOND;
+const PROOF: Nanos = Nanos::from_seconds(15.0);
 /// Without a proof a stand-still is a hang from here on. PyTorch ends a job whose ranks wait for 10 minutes,
 /// unless the program says otherwise, so jobs have no longer pauses.
-pub const PATIENCE_NS: i64 = 900 * SECOND;
+pub const PATIENCE: Nanos = Nanos::from_seconds(900.0);
 
 /// Why a stand-still is a hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +53,10 @@ pub enum News {
     StandsStill,
     /// The job hangs.
     Hangs(Proof),
-    /// What stood still goes on, after so many ns.
-    GoesOn(i64),
-    /// The job was started again, after it had stood still for so many ns.
-    StartedAgain(i64),
+    /// What stood still goes on, after so long.
+    GoesOn(Nanos),
+    /// The job was started again, after it had stood still for so long.
+    StartedAgain(Nanos),
 }
 
 /// What makes two stand-stills one: the kind of the verdict, the processes that it names by host and number,
@@ -68,27 +68,27 @@ type Which = (VerdictKind, Vec<(String, u32)>, Option<u64>);
 struct Told {
     which: Which,
     /// As of when the proof was first seen that is seen since.
-    proved_ns: Option<i64>,
+    proved: Option<HostTime>,
     /// It was told as a hang.
     hangs: bool,
-    lasted_ns: i64,
+    lasted: Nanos,
 }
 
 /// What is remembered from look to look.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    after_ns: i64,
-    longest_ns: i64,
+    after: Nanos,
+    longest: Nanos,
     told: Option<Told>,
     is_over: bool,
 }
 
 impl Watch {
-    /// Tells a hang without proof after so many ns at least.
-    pub fn new(after_ns: i64) -> Watch {
+    /// Tells a hang without proof after so long at least.
+    pub fn new(after: Nanos) -> Watch {
         Watch {
-            after_ns,
-            longest_ns: 0,
+            after,
+            longest: Nanos::ZERO,
             told: None,
             is_over: false,
         }
@@ -96,9 +96,9 @@ impl Watch {
 
     /// What the next verdict depends on: the job may pause for twice as long as it ever did.
     pub fn conditions(&self) -> Conditions {
-        let longest = self.longest_ns.min(LONGEST_PAUSE_NS);
+        let longest = self.longest.min(LONGEST_PAUSE);
         Conditions {
-            after_ns: Some(self.after_ns.max(2 * longest)),
+            after: Some(self.after.max(longest * 2.0)),
         }
     }
 
@@ -117,37 +117,37 @@ impl Watch {
             return None;
         }
         let restarted = std::mem::take(&mut self.is_over);
-        self.longest_ns = self.longest_ns.max(hang.longest_pause_ns);
-        let Some(lasted_ns) = stands_still(hang) else {
+        self.longest = self.longest.max(hang.longest_pause);
+        let Some(lasted) = stands_still(hang) else {
             let told = self.told.take()?;
             if restarted {
-                return Some(News::StartedAgain(told.lasted_ns));
+                return Some(News::StartedAgain(told.lasted));
             }
-            self.longest_ns = self.longest_ns.max(told.lasted_ns);
-            return Some(News::GoesOn(told.lasted_ns));
+            self.longest = self.longest.max(told.lasted);
+            return Some(News::GoesOn(told.lasted));
         };
         let which = which(hang);
         let before = self.told.take().filter(|_| !restarted);
         let proof = proof(&hang.verdict);
-        let proved_ns = proof.and(hang.as_of_ns).map(|now| {
-            let since = before.as_ref().and_then(|told| told.proved_ns);
+        let proved = proof.and(hang.as_of).map(|now| {
+            let since = before.as_ref().and_then(|told| told.proved);
             since.unwrap_or(now)
         });
         let is_settled = hang
-            .as_of_ns
-            .zip(proved_ns)
-            .is_some_and(|(now, since)| now.saturating_sub(since) >= PROOF_NS);
+            .as_of
+            .zip(proved)
+            .is_some_and(|(now, since)| now - since >= PROOF);
         let proof = match proof.filter(|_| is_settled) {
-            None => by_time(hang, lasted_ns).then_some(Proof::Time),
+            None => by_time(hang, lasted).then_some(Proof::Time),
             proof => proof,
         };
         let was_hung = before.as_ref().is_some_and(|told| told.hangs);
         let is_other = before.is_none_or(|told| told.which != which);
         self.told = Some(Told {
             which,
-            proved_ns,
+            proved,
             hangs: was_hung || proof.is_some(),
-            lasted_ns,
+            lasted,
         });
         match proof {
             _ if was_hung => None,
@@ -171,13 +171,13 @@ fn which(hang: &Hang) -> Which {
 }
 
 /// For how long the job stands still, ns; `None` if it does not, or not for long.
-fn stands_still(hang: &Hang) -> Option<i64> {
+fn stands_still(hang: &Hang) -> Option<Nanos> {
     let verdict = &hang.verdict;
     let lasted = match verdict {
-        Verdict::Quiet(quiet) => verdict.waited_ns().or(quiet.newest_call_ns),
-        _ => verdict.waited_ns(),
+        Verdict::Quiet(quiet) => verdict.waited().or(quiet.newest_call_ago),
+        _ => verdict.waited(),
     };
-    let lasted = lasted.filter(|ns| *ns >= BRIEF_NS)?;
+    let lasted = lasted.filter(|ns| *ns >= BRIEF)?;
     (verdict.hang() != Some(false)).then_some(lasted)
 }
 
@@ -203,7 +203,7 @@ fn proof(verdict: &Verdict) -> Option<Proof> {
 }
 
 /// Whether it stands still for longer than jobs pause.
-fn by_time(hang: &Hang, lasted_ns: i64) -> bool {
+fn by_time(hang: &Hang, lasted: Nanos) -> bool {
     match &hang.verdict {
         // Nothing shows whether GPUs have ended the last calls, or whether a process still comes.
         Verdict::Quiet(quiet) => {
@@ -216,8 +216,8 @@ fn by_time(hang: &Hang, lasted_ns: i64) -> bool {
                     | Because::Blocked(_)
             );
             let hangs = hang.verdict.hang() == Some(true);
-            (may_wait || hangs) && lasted_ns >= hang.after_ns
+            (may_wait || hangs) && lasted >= hang.after
         }
-        verdict => verdict.hang() == Some(true) && lasted_ns >= hang.after_ns,
+        verdict => verdict.hang() == Some(true) && lasted >= hang.after,
     }
 }

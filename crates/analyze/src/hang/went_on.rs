@@ -74,7 +74,7 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
     ranks.sort_unstable();
     ranks.dedup();
     let waiting: Vec<usize> = found.iter().map(|(of, _)| of.member).collect();
-    let since_ns = known(case.calls.made(with, (newest.member, newest.call)).0.api_ns);
+    let since = known(case.calls.made(with, (newest.member, newest.call)).0.api_ns);
     // Without a number: who left it out may have made one with that number since.
     let mut row = call_row(case, with, (newest.member, newest.call), None, Lane::Eager);
     // A piece, and not the composite that it is of.
@@ -91,12 +91,12 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
         .ordinal_of(later.call);
     let at = (later.member, later.call);
     Some(Sink {
-        reason: reason(case, with, &ranks, since_ns),
+        reason: reason(case, with, &ranks, since),
         ranks: members(with, &ranks),
         lack: Lack::Call,
         call: row,
         waiting: members(with, &waiting),
-        for_ns: case.ago(since_ns),
+        lasted: case.ago(since),
         may_lack_earlier: false,
         may_wait_on: None,
         may_wait_in: None,

@@ -5,6 +5,7 @@ use analyze::findings::{Kind, RankId};
 use analyze::how_far::Does;
 use analyze::recommendations::Rule;
 use analyze::summary::Next;
+use analyze::time::Nanos;
 use analyze::{report, Report};
 use capture::live::part;
 use capture::rows::Ticks;
@@ -97,8 +98,8 @@ fn a_job_that_was_ended_while_it_hung_says_so_first() {
     let found = of(&[&[0, 1, 2]], &[all, &[(0, 1), (0, 2)], all], 40);
     assert!(found.verdict.is_finding(0));
     let standstill = found.standstill.as_ref().expect("it stood still");
-    let at = (standstill.for_ns, standstill.call);
-    assert_eq!(at, (37_000_000_000, Some(3)));
+    let at = (standstill.lasted, standstill.call);
+    assert_eq!(at, (Nanos::from_seconds(37.0), Some(3)));
     let call = standstill.hang.verdict.call().expect("a call");
     let all_reduce = (call.function.as_deref(), call.bytes);
     assert_eq!(all_reduce, (Some("AllReduce"), Some(1 << 20)));
@@ -161,7 +162,10 @@ fn a_wait_is_long_by_the_pauses_of_the_job() {
     let (all, early) = (steps(100), steps(99));
     let ended = |ms: i64| of_ms(&[&all, &early], all[99].1 + ms).standstill;
     let found = ended(2000).expect("2 s are a hundred steps");
-    assert_eq!((found.for_ns, found.call), (2_000_000_000, Some(100)));
+    assert_eq!(
+        (found.lasted, found.call),
+        (Nanos::from_seconds(2.0), Some(100))
+    );
     let missing: Vec<_> = found.missing.iter().map(|id| id.process.rank).collect();
     assert_eq!(missing, [Some(1)]);
     assert!(ended(400).is_some());

@@ -7,6 +7,7 @@ use crate::run::adopt::traces;
 use crate::run::{host_in_log, nccl_log_of, NCCL_LOGS};
 use analyze::hang::{before_first, BeforeFirst, ByTime, Conditions, Hang, Starting};
 use analyze::subject::ProcessId;
+use analyze::time::Nanos;
 use attach::processes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -17,7 +18,7 @@ const MOST_RANKS: usize = 4096;
 
 /// What is known of the job that records into `folder`, if there is no trace file yet; `None` if there is, or
 /// if no process of the job runs on this machine and NCCL's log says nothing of it.
-pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
+pub fn look(folder: &Path, after: Option<Nanos>) -> Option<Hang> {
     if !traces(folder).is_empty() {
         return None;
     }
@@ -82,15 +83,15 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
     let found = BeforeFirst {
         processes: one_of_each(&of_job).into_iter().map(starting).collect(),
         gone: gone(&of_job),
-        running_ns: since(&job),
-        in_init_ns: inits()
+        running_for: since(&job),
+        in_init_for: inits()
             .filter_map(|init| init.started_s)
             .reduce(f64::max)
             .map(ago),
         by_time: ByTime::Unknown,
         said,
     };
-    Some(before_first(folder, found, &Conditions { after_ns }))
+    Some(before_first(folder, found, &Conditions { after }))
 }
 
 /// A process of the job.
@@ -160,16 +161,16 @@ fn one_of_each(all: &BTreeMap<u32, Found>) -> Vec<u32> {
 }
 
 /// For how long the job has run, ns.
-fn since(job: &serde_json::Value) -> Option<i64> {
+fn since(job: &serde_json::Value) -> Option<Nanos> {
     let started: jiff::Timestamp = job.get("started")?.as_str()?.parse().ok()?;
     let ran = jiff::Timestamp::now().as_nanosecond() - started.as_nanosecond();
-    i64::try_from(ran.max(0)).ok()
+    Some(Nanos(ran.max(0) as f64))
 }
 
-/// How long ago a time was, ns; seconds since 1970.
-fn ago(at_s: f64) -> i64 {
-    let now = jiff::Timestamp::now().as_nanosecond() as f64;
-    (now - 1e9 * at_s).max(0.0) as i64
+/// How long ago a time was; seconds since 1970.
+fn ago(at_s: f64) -> Nanos {
+    let now = Nanos(jiff::Timestamp::now().as_nanosecond() as f64);
+    (now - Nanos::from_seconds(at_s)).max(Nanos::ZERO)
 }
 
 fn has_nccl(pid: u32) -> bool {

@@ -5,6 +5,7 @@
 //! among them, so only those are told that have something to send and do not get on.
 
 use analyze::hang::{Hang, Liveness, Outcome, RankProgress, StuckConnection, Traffic, Verdict};
+use analyze::time::Nanos;
 use attach::net::{Connection, Net, Who};
 use attach::rdma::Adapters;
 use std::collections::HashMap;
@@ -89,7 +90,7 @@ fn seen(ranks: &[(u32, Option<u32>)]) -> Traffic {
         errors.map(move |(name, by)| (format!("{} {name}", port.name), by))
     });
     Traffic {
-        for_ns: APART.as_nanos() as i64,
+        lasted: Nanos::from_seconds(APART.as_secs_f64()),
         connections,
         errors: ports.collect(),
     }

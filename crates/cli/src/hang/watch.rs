@@ -6,6 +6,7 @@
 use super::{before_first, exit_status, keep, look_at};
 use crate::pace::Pace;
 use analyze::hang::{hang, Hang, News, Proof, Watch};
+use analyze::time::Nanos;
 use anyhow::Context;
 use render::hang::{Answer, Blamed};
 use std::io::{ErrorKind, Write};
@@ -25,8 +26,8 @@ const RESTARTS: Duration = Duration::from_secs(60);
 /// What is watched, and what is done about a hang.
 pub(super) struct Order {
     pub folder: PathBuf,
-    /// A hang without proof is told after so many ns at least.
-    pub after_ns: i64,
+    /// A hang without proof is told after so long at least.
+    pub after: Nanos,
     pub every: Duration,
     /// A command of the shell.
     pub command: Option<String>,
@@ -37,7 +38,7 @@ pub(super) struct Order {
 pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
     // Sends and receives that are forgotten count: the newest ones stand where the others stand.
     let mut tail = Tail::new(&order.folder, SPAN_NS).counting();
-    let mut watch = Watch::new(order.after_ns);
+    let mut watch = Watch::new(order.after);
     let mut pace = Pace::new(order.every, PART);
     let mut run = Run::default();
     let mut gone: Option<Instant> = None;
@@ -79,7 +80,7 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
             // It has not begun, or its files are being made.
             Err(OpenError::NotFound { .. } | OpenError::NoTrace { .. }) => {
                 let conditions = watch.conditions();
-                if let Some(hang) = before_first::look(&order.folder, conditions.after_ns) {
+                if let Some(hang) = before_first::look(&order.folder, conditions.after) {
                     let news = watch.look(&hang);
                     let capture = Capture {
                         path: order.folder.clone(),
@@ -135,7 +136,7 @@ fn tell_news(
 fn wait(order: &Order, capture: &Capture) -> Duration {
     match capture.job.is_object() {
         true if capture.job["ended"].is_null() => {
-            RESTARTS.max(Duration::from_nanos(order.after_ns.unsigned_abs()))
+            RESTARTS.max(Duration::from_nanos(order.after.whole_unsigned()))
         }
         true => Duration::ZERO,
         false => RESTARTS,

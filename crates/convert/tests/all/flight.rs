@@ -4,6 +4,7 @@
 //! are invented. Those of Gloo in `gloo/` are of torch 2.11, from a hang of two ranks (`gloo/hang.py`).
 
 use analyze::hang::{hang, Conditions, Hang, Verdict};
+use analyze::time::Nanos;
 use render::hang::Answer;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -68,7 +69,12 @@ fn sentence(hang: &Hang) -> String {
 fn of(path: &Path) -> Hang {
     let progress = ReadProgress::default();
     let (source, _held) = convert::open(path, &progress, Which::Last).expect("opened");
-    hang(&source.load(&progress), &Conditions { after_ns: Some(0) })
+    hang(
+        &source.load(&progress),
+        &Conditions {
+            after: Some(Nanos::ZERO),
+        },
+    )
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The answers are in the shapes that NCCL 2.26 to 2.30 print; hosts and figures are invented.
 
 use analyze::hang::{hang, Conditions, Hang, Verdict};
+use analyze::time::Nanos;
 use render::hang::Answer;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -110,7 +111,7 @@ fn a_count_that_stands_still_over_two_answers_is_a_wait() {
         json(second, &ranks, "")
     };
     let (found, _) = answer(&[of(0, 10), of(50, 10)]);
-    assert_eq!(found.verdict.waited_ns(), Some(50_000_000_000));
+    assert_eq!(found.verdict.waited(), Some(Nanos::from_seconds(50.0)));
     let Verdict::Sink(sink) = &found.verdict else {
         panic!("{:?}", found.verdict);
     };
@@ -118,9 +119,9 @@ fn a_count_that_stands_still_over_two_answers_is_a_wait() {
     assert_eq!(sink.call.seq, Some(11));
     // It came on in between.
     let (found, _) = answer(&[of(0, 9), of(50, 10)]);
-    assert_eq!(found.verdict.waited_ns(), Some(50_000_000_000));
+    assert_eq!(found.verdict.waited(), Some(Nanos::from_seconds(50.0)));
     let (found, _) = answer(&[of(0, 11), of(50, 10)]);
-    assert_eq!(found.verdict.waited_ns(), None);
+    assert_eq!(found.verdict.waited(), None);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(super) fn advice(of: &Finding) -> String {
 /// What it rests on, in numbers.
 pub(super) fn figures(of: &Standstill) -> Figures {
     let mut all = vec![
-        ("waited_us", of.for_ns as f64 / 1e3),
+        ("waited_us", of.lasted.us()),
         ("waiting", of.waiting.len() as f64),
         ("missing", of.missing.len() as f64),
     ];

@@ -403,9 +403,9 @@ impl Answer {
             call: verdict.call().map(|row| call(hang, row)),
             cause: verdict.cause().map(cause),
             net_ops: net_ops(hang),
-            waited_s: verdict.waited_ns().map(seconds),
-            after_s: seconds(hang.after_ns),
-            as_of_ns: hang.as_of_ns,
+            waited_s: verdict.waited().map(seconds),
+            after_s: seconds(hang.after),
+            as_of_ns: hang.as_of.map(|at| at.0),
             communicators: communicators.map(|row| communicator(hang, row)).collect(),
             waits: waits(hang),
             sightings: hang.sightings.clone(),
@@ -534,7 +534,7 @@ fn call(hang: &Hang, row: &CallRow) -> Call {
         peer: row.peer,
         seq: row.seq,
         caller: row.caller.clone(),
-        age_s: row.age_ns.map(seconds),
+        age_s: row.age.map(seconds),
     }
 }
 
@@ -563,7 +563,7 @@ fn net_ops(hang: &Hang) -> Vec<NetOp> {
             peer: op.peer,
             channel: op.channel,
             state: op.stage.map(stage),
-            for_s: op.for_ns.map(seconds),
+            for_s: op.lasted.map(seconds),
             steps_done: op.steps_done,
             steps: op.steps,
             cause: causes.get(&index).copied().map(cause),
@@ -598,11 +598,11 @@ fn progress(hang: &Hang, row: &RankProgress) -> Rank {
         host: row.process.host.clone(),
         pid: row.process.pid,
         state: state(row.state),
-        evidence_age_s: row.evidence_age_ns.map(seconds),
+        evidence_age_s: row.evidence_age.map(seconds),
         in_mpi: row.in_mpi.as_ref().map(|inside| inside.function.clone()),
-        in_mpi_s: row.in_mpi.as_ref().map(|inside| seconds(inside.for_ns)),
+        in_mpi_s: row.in_mpi.as_ref().map(|inside| seconds(inside.lasted)),
         in_nccl: row.in_nccl.as_ref().map(|inside| inside.function.clone()),
-        in_nccl_s: row.in_nccl.as_ref().map(|inside| seconds(inside.for_ns)),
+        in_nccl_s: row.in_nccl.as_ref().map(|inside| seconds(inside.lasted)),
         entered: call(&row.entered),
         enqueued: call(&row.enqueued),
         launched: call(&row.launched),
@@ -629,7 +629,7 @@ fn waits(hang: &Hang) -> Vec<Wait> {
                 let others = others.flat_map(|(_, of)| &of.ranks);
                 let missing: Vec<&ProcessId> = outside.iter().chain(others).collect();
                 let waiting: Vec<&ProcessId> = of.ranks.iter().collect();
-                let for_s = Some(seconds(found.for_ns));
+                let for_s = Some(seconds(found.lasted));
                 all.push(inside(&of.function, &waiting, &missing, for_s));
             }
         }
@@ -639,7 +639,7 @@ fn waits(hang: &Hang) -> Vec<Wait> {
             let waiting: Vec<&ProcessId> = waiting.collect();
             let missing = found.awaited().into_iter().map(|of| &of.name);
             let missing: Vec<&ProcessId> = missing.collect();
-            let for_s = found.in_init_ns.map(seconds);
+            let for_s = found.in_init_for.map(seconds);
             let wait = inside("ncclCommInitRank", &waiting, &missing, for_s);
             let gone = ranges(found.gone.iter().copied());
             let missing = if gone.is_empty() { wait.missing } else { gone };
@@ -685,7 +685,7 @@ fn wait(hang: &Hang, row: &WaitRow) -> Wait {
         lack: lack(row.lack),
         waiting: numbers(hang, &row.waiting),
         missing: numbers(hang, &row.missing),
-        for_s: row.for_ns.map(seconds),
+        for_s: row.lasted.map(seconds),
     }
 }
 

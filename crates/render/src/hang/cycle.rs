@@ -49,7 +49,7 @@ fn until_when(hang: &Hang, by_time: ByTime) -> Option<String> {
         ByTime::TooEarly => Some(format!(
             "Ranks that wait for each other do not go on by themselves: from {} on that counts as a hang \
              (--after).",
-            asked(hang.after_ns)
+            asked(hang.after)
         )),
         by_time => when(hang, by_time),
     }
@@ -76,7 +76,7 @@ fn turned(hang: &Hang, cycle: &Cycle) -> String {
         capital(names.join(", "))
     };
     let time = cycle
-        .for_ns
+        .lasted
         .map_or(String::new(), |ns| format!(", for {}", span(ns)));
     format!(
         "{who} made calls on several communicators in another order than before, so ranks wait for each other\
@@ -103,7 +103,7 @@ fn ring(hang: &Hang, cycle: &Cycle) -> String {
         Some(false) => "No hang so far, but a cycle",
         _ => "A cycle",
     };
-    let time = cycle.for_ns;
+    let time = cycle.lasted;
     let time = time.map_or(String::new(), |ns| format!(", for {}", span(ns)));
     format!("{start}: {}{time}.", steps.join("; "))
 }
@@ -126,6 +126,6 @@ fn left_out(hang: &Hang, cycle: &Cycle, astray: &Astray) -> String {
         call(hang, &step.call),
         call_and_peer(hang, &astray.lacked),
         ranks(hang, &astray.waiting),
-        for_time(cycle.for_ns)
+        for_time(cycle.lasted)
     )
 }

@@ -22,7 +22,7 @@ pub(super) fn sentences(launches: &[Launches]) -> Vec<String> {
         }
     };
     let newest = launches.iter().filter(|of| of.launches == most);
-    let newest = newest.filter_map(|of| of.newest_ago_ns).min();
+    let newest = newest.filter_map(|of| of.newest_ago).min();
     let ago = newest.map_or(String::new(), |ns| format!(", the newest {} ago", span(ns)));
     let calls = launches.iter().find_map(|of| of.calls);
     let calls = calls.map_or(String::new(), |n| format!(" Its graph has {n} NCCL calls."));
@@ -65,7 +65,7 @@ mod tests {
             rank: Some(rank),
             pid: 100 + rank,
             launches,
-            newest_ago_ns: Some(12_000_000_000),
+            newest_ago: Some(analyze::time::Nanos::from_seconds(12.0)),
             launching,
             calls: Some(24),
         }

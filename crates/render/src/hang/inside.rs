@@ -8,7 +8,7 @@ fn longest<'a>(hang: &'a Hang, members: &Members) -> Option<&'a Inside> {
     let of = &hang.communicators[members.communicator].ranks;
     let inside = members.members.iter();
     let inside: Option<Vec<&Inside>> = inside.map(|member| of[*member].inside()).collect();
-    inside?.into_iter().max_by_key(|inside| inside.for_ns)
+    inside?.into_iter().max_by_key(|inside| inside.lasted)
 }
 
 /// `rank 2 has been inside of MPI_Recv for 13.8 s`; `None` unless all these ranks are inside.
@@ -26,7 +26,7 @@ pub(super) fn inside(hang: &Hang, members: &Members) -> Option<String> {
         library(hang, members)
     };
     let who = ranks(hang, members);
-    let time = span(longest.for_ns);
+    let time = span(longest.lasted);
     Some(match members.len() {
         1 => format!("{who} has been inside of {function} for {time}"),
         _ => format!("{who} have been inside of {function} for up to {time}"),

@@ -21,7 +21,7 @@ pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
         MismatchKind::Differs => format!("{odd} made {made} where {most} made {expected}."),
     };
     let mut details = Vec::new();
-    details.push(match (mismatch.hang, mismatch.quiet_ns) {
+    details.push(match (mismatch.hang, mismatch.quiet_for) {
         (Some(true), Some(ns)) => format!("None of them has made a call for {}.", span(ns)),
         // Of a job that was ended the evidence ends there.
         (_, Some(ns)) => format!(

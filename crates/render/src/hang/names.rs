@@ -8,6 +8,7 @@ use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, 
 pub(super) use analyze::spelling::capital;
 use analyze::spelling::ranges;
 use analyze::spelling::{size, three, time};
+use analyze::time::Nanos;
 
 /// Processes without a rank of which a sentence has the names.
 const PIDS: usize = 8;
@@ -198,18 +199,18 @@ pub(super) fn have(text: &str, n: usize) -> String {
 }
 
 /// ` for 3.0 s`; nothing if the length is not known.
-pub(super) fn for_time(ns: Option<i64>) -> String {
-    ns.map_or(String::new(), |ns| format!(" for {}", span(ns)))
+pub(super) fn for_time(length: Option<Nanos>) -> String {
+    length.map_or(String::new(), |length| format!(" for {}", span(length)))
 }
 
 /// Seconds to the millisecond, so that the answer does not depend on how floats are printed.
-pub(super) fn seconds(ns: i64) -> f64 {
-    (ns as f64 / 1e6).round() / 1e3
+pub(super) fn seconds(length: Nanos) -> f64 {
+    length.ms().round() / 1e3
 }
 
 /// A length of time in three digits; minutes and hours, because a hang may last a night.
-pub(super) fn span(ns: i64) -> String {
-    let s = ns as f64 / 1e9;
+pub(super) fn span(length: Nanos) -> String {
+    let s = length.seconds();
     if s < 119.5 {
         time(s * 1e6)
     } else if s < 7170.0 {
@@ -220,8 +221,8 @@ pub(super) fn span(ns: i64) -> String {
 }
 
 /// A length of time that was asked for: `10 s`, `1.5 min`.
-pub(super) fn asked(ns: i64) -> String {
-    let text = span(ns);
+pub(super) fn asked(length: Nanos) -> String {
+    let text = span(length);
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
             let number = number.trim_end_matches('0').trim_end_matches('.');
@@ -246,10 +247,10 @@ mod tests {
             (7200 * S, "2.00 h"),
             (36_000 * S, "10.0 h"),
         ] {
-            assert_eq!(span(ns), text);
+            assert_eq!(span(Nanos::from(ns)), text);
         }
         for (ns, text) in [(10 * S, "10 s"), (S / 2, "500 ms"), (300 * S, "5 min")] {
-            assert_eq!(asked(ns), text);
+            assert_eq!(asked(Nanos::from(ns)), text);
         }
     }
 }

@@ -9,6 +9,7 @@ use analyze::hang::{
 };
 use analyze::spelling::ranges;
 use analyze::spelling::size;
+use analyze::time::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Network operations that are named beside the first; more are counted.
@@ -20,7 +21,7 @@ pub(super) fn sentence(hang: &Hang, stall: &Stall, call: &str) -> Option<String>
     let sink = stall.network.sinks.first()?;
     let op = &stall.network.open[sink.op];
     let own = side(hang, stall, op, &BTreeSet::from([op.channel]));
-    let time = for_time(op.for_ns);
+    let time = for_time(op.lasted);
     let state = match op.stage {
         Some(Stage::Waits(_)) => format!(
             "has waited {}{time}, {} of {} steps done",
@@ -263,7 +264,7 @@ fn from_counters(hang: &Hang, stall: &Stall, counted: &Counted) -> Vec<String> {
         ));
     }
     let wait = counted.longest.map_or(String::new(), |(wait, ns)| {
-        let (name, time) = (wait.name(), span(ns as i64));
+        let (name, time) = (wait.name(), span(Nanos::from(ns)));
         format!(", and its finished steps waited longest in {name} ({time})")
     });
     said.push(format!(

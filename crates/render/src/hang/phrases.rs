@@ -2,6 +2,7 @@
 
 use super::names::{asked, capital, is_of_dumps, unknown, without_dump};
 use analyze::hang::{ByTime, Hang, Members, RankProgress, Unknown};
+use analyze::time::Nanos;
 
 /// The first sentence, and what belongs to it.
 pub(crate) struct Words {
@@ -11,10 +12,10 @@ pub(crate) struct Words {
 
 /// When a wait counts as a hang.
 pub(super) fn when(hang: &Hang, by_time: ByTime) -> Option<String> {
-    let patience = asked(hang.after_ns);
+    let patience = asked(hang.after);
     match by_time {
         ByTime::Hang | ByTime::Unknown
-            if is_of_dumps(hang) && hang.verdict.waited_ns().is_none() =>
+            if is_of_dumps(hang) && hang.verdict.waited().is_none() =>
         {
             Some(
                 "How long is not known: the dumps do not say when they were written, and their files are too \
@@ -23,7 +24,7 @@ pub(super) fn when(hang: &Hang, by_time: ByTime) -> Option<String> {
             )
         }
         ByTime::Hang => None,
-        ByTime::TooEarly if is_of_dumps(hang) && hang.after_ns == 0 => {
+        ByTime::TooEarly if is_of_dumps(hang) && hang.after == Nanos::ZERO => {
             Some("It may still end: a dump shows one moment.".to_owned())
         }
         ByTime::NoHang => Some(format!("A wait counts as a hang from {patience} on.")),
@@ -45,7 +46,7 @@ pub(super) fn when_inside(hang: &Hang, by_time: ByTime) -> Option<String> {
     match by_time {
         ByTime::TooEarly => Some(format!(
             "A wait there may end by itself: from {} on it counts as a hang (--after).",
-            asked(hang.after_ns)
+            asked(hang.after)
         )),
         by_time => when(hang, by_time),
     }
@@ -56,7 +57,7 @@ pub(super) fn when_stopped(hang: &Hang, by_time: ByTime) -> Option<String> {
     match by_time {
         ByTime::TooEarly => Some(format!(
             "From {} on that counts as a hang (--after).",
-            asked(hang.after_ns)
+            asked(hang.after)
         )),
         by_time => when(hang, by_time),
     }

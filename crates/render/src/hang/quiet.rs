@@ -8,14 +8,15 @@ use analyze::hang::{
 };
 use analyze::spelling::ranges;
 use analyze::subject::ProcessId;
+use analyze::time::Nanos;
 
-/// From here on a wait in MPI is worth a sentence, ns.
-const LONG_NS: i64 = 1_000_000_000;
+/// From here on a wait in MPI is worth a sentence.
+const LONG: Nanos = Nanos::SECOND;
 /// Processes that are named one by one.
 const NAMED: usize = 8;
 
 pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
-    let newest = quiet.newest_call_ns;
+    let newest = quiet.newest_call_ago;
     let last = newest.map_or("at an unknown time".to_owned(), |ns| {
         format!("{} ago", span(ns))
     });
@@ -126,7 +127,7 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
 
 /// Ranks that make or end a communicator, or are in MPI.
 fn blocked(found: &Blocked) -> String {
-    let span = span(found.for_ns);
+    let span = span(found.lasted);
     // `Hang:` stands before other sentences in the same way.
     let begins = match found.by_time.hang() {
         Some(true) => "",
@@ -187,7 +188,7 @@ fn before_first(found: &BeforeFirst) -> String {
     let awaited = found.awaited();
     let all = found.processes.len();
     let time = found
-        .running_ns
+        .running_for
         .map_or(String::new(), |ns| format!(" in {}", span(ns)));
     let of_these = |these: &[&Starting]| -> Vec<ProcessId> {
         these.iter().map(|of| of.name.clone()).collect()
@@ -197,7 +198,7 @@ fn before_first(found: &BeforeFirst) -> String {
         Some(true) => "",
         _ => "Can't tell: ",
     };
-    let in_init = found.in_init_ns.map(|ns| {
+    let in_init = found.in_init_for.map(|ns| {
         let all: Vec<&Starting> = found.processes.iter().filter(|of| of.in_init).collect();
         let who = have(&names(&of_these(&all)), all.len());
         let time = span(ns);
@@ -318,7 +319,7 @@ fn said_details(said: &Said) -> Vec<String> {
 }
 
 fn has_rank_in_mpi(of: &CommunicatorProgress) -> bool {
-    let long = |inside: &Inside| inside.for_ns >= LONG_NS;
+    let long = |inside: &Inside| inside.lasted >= LONG;
     !of.over
         && of
             .ranks
@@ -369,7 +370,7 @@ mod tests {
             inside: vec![group("ncclCommSplit", &[0, 1])],
             outside: vec![rank(2)],
             names_some: true,
-            for_ns: 130_000_000_000,
+            lasted: Nanos::from_seconds(130.0),
             by_time: ByTime::Hang,
         };
         let said = "ranks 0-1 are inside of ncclCommSplit for 2.17 min, and rank 2 is not: each call ends \

@@ -11,6 +11,7 @@ use super::phrases::{
     absent, ended_by, stopped, when, when_inside, when_stopped, Words, NOTHING_SINCE, UNSEEN_END,
 };
 use analyze::hang::{Hang, Lack, Lacking, Liveness, Reached, Reason, Sink};
+use analyze::time::Nanos;
 
 /// Waiting ranks that are named; more are counted.
 const NAMED: usize = 64;
@@ -47,7 +48,7 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
             format!(
                 "{who} on {} {has} written nothing{}: as far as is known, {who} {lacks}",
                 first.process.host,
-                for_time(first.evidence_age_ns)
+                for_time(first.evidence_age)
             )
         }
         Reason::Running(by_time) if by_time.hang() == Some(false) => {
@@ -114,7 +115,7 @@ fn waits(hang: &Hang, sink: &Sink) -> [String; 2] {
         1 => "waits",
         _ => "wait",
     };
-    [format!("{waiting} {wait}"), for_time(sink.for_ns)]
+    [format!("{waiting} {wait}"), for_time(sink.lasted)]
 }
 
 /// What they lack, and who waits for them.
@@ -206,8 +207,8 @@ fn last_call(hang: &Hang, communicator: usize, member: usize) -> String {
         Some(Reached::Launched) => "launched",
         Some(Reached::Enqueued | Reached::Entered) | None => "entered",
     };
-    let ago = entered.age_ns.map_or(String::new(), |ns| {
-        format!(", {} ago", span((seconds(ns) * 1e9) as i64))
+    let ago = entered.age.map_or(String::new(), |ns| {
+        format!(", {} ago", span(Nanos::from_seconds(seconds(ns))))
     });
     let call = call(hang, entered);
     format!("The last call of {who} there ({at}) is {call}: {came}{ago}.")

@@ -11,7 +11,7 @@ use analyze::hang::{Hang, Liveness, Members, Outcome, Stall};
 pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     let communicator = stall.ranks.communicator;
     let call = call(hang, &stall.call);
-    let time = for_time(stall.for_ns);
+    let time = for_time(stall.lasted);
     let nranks = of(hang, communicator).ranks.len();
     let all = match of(hang, communicator).unknown {
         Some(_) => format!("All {nranks} ranks that are known"),

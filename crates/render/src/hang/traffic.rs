@@ -28,7 +28,7 @@ pub(super) fn sentences(hang: &Hang) -> Vec<String> {
         let errors: Vec<String> = errors.collect();
         all.push(format!(
             "Counters of network adapters grew within {}: {}.",
-            span(traffic.for_ns),
+            span(traffic.lasted),
             errors.join(", ")
         ));
     }
@@ -57,7 +57,7 @@ fn connection(traffic: &Traffic, of: &StuckConnection) -> String {
          {}{resent}{full}.",
         of.remote,
         size(of.unsent),
-        span(traffic.for_ns)
+        span(traffic.lasted)
     )
 }
 
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_connection_that_does_not_go_on_is_one_sentence() {
         let traffic = Traffic {
-            for_ns: 300_000_000,
+            lasted: analyze::time::Nanos::from_ms(300.0),
             ..Traffic::default()
         };
         let mut of = StuckConnection {

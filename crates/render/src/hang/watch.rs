@@ -61,7 +61,7 @@ pub fn line(news: News, hang: &Hang) -> String {
         News::StandsStill => format!("The job stands still. {}", known()),
         News::Hangs(Proof::Time) => format!(
             "HANG: the job has stood still for longer than {}. {} Next: {}",
-            span(hang.after_ns),
+            span(hang.after),
             known(),
             answer.next
         ),

@@ -130,7 +130,7 @@ fn job_cards(report: &Report) -> Vec<Card> {
     match crate::picture::how_far::of(report) {
         Some(of) => cards.push((
             "Ranks waited",
-            time(of.for_ns as f64 / 1e3),
+            time(of.lasted.us()),
             small(&format!("in call {}, until the recording ended", of.call)),
         )),
         None if cards.is_empty() => cards.push(in_nccl(report)),

@@ -73,7 +73,7 @@ pub(super) fn waited(of: &HowFar) -> String {
     format!(
         "Ranks waited in call {} for {}, until the recording ended.",
         of.call,
-        time(of.for_ns as f64 / 1e3)
+        time(of.lasted.us())
     )
 }
 
@@ -316,7 +316,7 @@ fn does(line: &Line, of: &HowFar) -> Vec<String> {
         1 => ("lacks", "has", "waits"),
         _ => ("lack", "have", "wait"),
     };
-    let waited = time(of.for_ns as f64 / 1e3);
+    let waited = time(of.lasted.us());
     match line.does {
         Does::Died => vec![format!("died: no call {call}"), "died".to_owned()],
         Does::Left => vec![format!("left: no call {call}"), "left".to_owned()],

@@ -53,7 +53,7 @@ fn place(view: &View<'_>, of: &Finding) -> Option<Place> {
             dead(view, &death.process.host, death.process.pid).map(Place::at)
         }
         Evidence::Standstill(found) => {
-            let begin = view.base_ns + view.length_ns - found.for_ns;
+            let begin = view.base_ns + view.length_ns - found.lasted.whole();
             Some(Place::at(view.us(begin.max(view.base_ns))))
         }
         Evidence::Stalls(_) => most_held_up(view, of).or_else(|| longest_step(view, of)),

@@ -1,6 +1,7 @@
 //! Ranks that wait in MPI while others wait for them in NCCL.
 
 use analyze::hang::{hang, Conditions};
+use analyze::time::Nanos;
 use capture::live::part;
 use capture::rows::Ticks;
 use render::hang::Answer;
@@ -106,7 +107,7 @@ fn answer(capture: &Capture) -> Answer {
 /// Waits of 10 s are hangs.
 fn impatient() -> Conditions {
     Conditions {
-        after_ns: Some(10 * SECOND),
+        after: Some(Nanos::from_seconds(10.0)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Plays `ncclscope hang --watch` beside jobs whose truth is known, in virtual time.
 
-use analyze::hang::{hang, Conditions, Hang, News, Watch, PATIENCE_NS};
+use analyze::hang::{hang, Conditions, Hang, News, Watch, PATIENCE};
 use render::hang::Answer;
 use simulate::hanging::{Story, Trial, HANGS, PAUSES};
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub fn watch(trial: &Trial) -> Seen {
     let stage = trial.play();
     let hangs = matches!(trial.story, Story::Hangs(_));
     let until = stage.stands_ns + if hangs { LONGEST } else { 0 };
-    let mut watch = Watch::new(PATIENCE_NS);
+    let mut watch = Watch::new(PATIENCE);
     let mut lines = vec![format!("{trial}")];
     let mut seen = Seen {
         story: trial.story,

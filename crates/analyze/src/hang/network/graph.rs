@@ -12,6 +12,7 @@
 use super::ops::{Gathered, NetWait, Open};
 use crate::hang::case::Case;
 use crate::hang::waits::Stall;
+use crate::time::HostTime;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a network operation that others wait for does not go on.
@@ -76,12 +77,12 @@ pub(super) struct Graph<'g> {
     hosts: Vec<usize>,
     /// Hosts and channels on which a network operation waits for something else than GPUs.
     held: BTreeSet<(usize, u8)>,
-    /// By member: newest evidence, ns since 1970.
-    seen: Vec<i64>,
+    /// By member: newest evidence.
+    seen: Vec<HostTime>,
     /// By member: network operations that it has had; `None` if some may be elsewhere.
     counts: Vec<Option<u64>>,
     /// When a network operation got further last.
-    moved: i64,
+    moved: HostTime,
     /// The operation goes round a ring, so that it can be compared how far ranks have come.
     ring: bool,
 }
@@ -105,7 +106,7 @@ impl<'g> Graph<'g> {
         let (_, shape) = case.calls.made(stall.communicator, stall.call);
         let algorithm = case.capture.names.get(shape.algorithm);
         let ranks = case.of(stall.communicator).ranks.iter();
-        let seen = ranks.map(|own| case.evidence.newest[own.process].unwrap_or(i64::MIN));
+        let seen = ranks.map(|own| case.evidence.newest[own.process].unwrap_or(HostTime(i64::MIN)));
         Graph {
             all,
             halves,
@@ -113,7 +114,7 @@ impl<'g> Graph<'g> {
             held,
             seen: seen.collect(),
             counts: gathered.counts(),
-            moved: all.iter().map(|o| o.op.since_ns).max().unwrap_or(0),
+            moved: HostTime(all.iter().map(|o| o.op.since_ns).max().unwrap_or(0)),
             ring: stall.ordinal.is_some() && algorithm == Some("RING"),
         }
     }
@@ -172,13 +173,13 @@ impl<'g> Graph<'g> {
         let (Some(peer), op) = (open.peer, open.op) else {
             return Half::Unknown;
         };
-        if op.since_ns == 0 || self.seen[peer] < op.since_ns {
+        if op.since_ns == 0 || self.seen[peer] < HostTime(op.since_ns) {
             return Half::Unknown;
         }
         let key = (peer, open.member, !op.send, op.channel);
         match (self.halves.get(&key), self.counts[peer]) {
             (Some(index), _) => {
-                let since = self.all[*index].op.since_ns;
+                let since = HostTime(self.all[*index].op.since_ns);
                 if self.seen[open.member] >= since {
                     Half::Open(*index)
                 } else {

@@ -7,7 +7,9 @@
 //! they began and ended.
 
 use crate::hang::case::Case;
+use crate::hang::reached::known;
 use crate::hang::waits::Stall;
+use crate::time::HostTime;
 use capture::live::{flag, Odd, WAITS};
 use std::collections::BTreeMap;
 use tables::process::Counters;
@@ -204,12 +206,11 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// The newest time at which a network operation of a stalled operation got further, ns since 1970.
-pub(in crate::hang) fn moved(case: &Case, stall: &Stall) -> Option<i64> {
+/// The newest time at which a network operation of a stalled operation got further.
+pub(in crate::hang) fn moved(case: &Case, stall: &Stall) -> Option<HostTime> {
     (0..case.of(stall.communicator).ranks.len())
         .flat_map(|member| ops_of(case, stall, member))
-        .map(|op| op.since_ns)
-        .filter(|since| *since != 0)
+        .filter_map(|op| known(op.since_ns))
         .max()
 }
 

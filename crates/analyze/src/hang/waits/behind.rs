@@ -55,13 +55,7 @@ enum Order {
 /// members that it holds up.
 pub(super) fn settle(calls: &CaptureCalls, waits: Vec<Wait>, mut stalls: Vec<Stall>) -> Waits {
     let mut held = HeldUp::default();
-    let since = |wait: &Wait| {
-        (
-            wait.lack != Lack::Call,
-            wait.since_ns.is_none(),
-            wait.since_ns,
-        )
-    };
+    let since = |wait: &Wait| (wait.lack != Lack::Call, wait.since.is_none(), wait.since);
     let mut order: Vec<(usize, Wait)> = waits.into_iter().enumerate().collect();
     order.sort_by_key(|(index, wait)| (since(wait), *index));
     let mut kept: Vec<(usize, Wait)> = Vec::new();
@@ -156,7 +150,7 @@ impl HeldUp {
             is_crossed: false,
             may_have_ended: false,
             went_on: None,
-            since_ns: since,
+            since,
         })
     }
 

@@ -85,7 +85,7 @@ pub(super) fn crossed(calls: &CaptureCalls) -> Vec<Wait> {
             is_crossed: true,
             may_have_ended: false,
             went_on: None,
-            since_ns: times.filter_map(|call| known(call.api_ns)).min(),
+            since: times.filter_map(|call| known(call.api_ns)).min(),
             calls: waiting,
         }
     };

@@ -146,7 +146,9 @@ fn html(report: &analyze::Report) -> String {
 
 /// With every wait a hang, so that there is something to say.
 fn hang(capture: &Capture) -> String {
-    let conditions = Conditions { after_ns: Some(0) };
+    let conditions = Conditions {
+        after: Some(analyze::time::Nanos::ZERO),
+    };
     let hang = analyze::hang::hang(capture, &conditions);
     let (mut out, mut json) = (Vec::new(), Vec::new());
     render::hang::text(&hang, true, Default::default(), &mut out).expect("in memory");
