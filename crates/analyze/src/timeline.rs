@@ -178,16 +178,19 @@ pub struct Active {
     pub ranks: Vec<Buckets>,
 }
 
+/// Bytes of a GB.
+const GB: f64 = 1e9;
+
 impl Timeline {
     /// Where a bucket begins, and the one before it ends.
     pub(crate) fn edge(&self, bucket: u64) -> Moment {
         Moment(self.begin_ns) + Nanos::from_us(bucket as f64 * self.bucket_us)
     }
 
-    /// Bytes of all calls, in units of 1e9, if the sizes are known.
+    /// GB of all calls, if the sizes are known.
     pub(crate) fn gb(&self) -> Option<f64> {
         let bytes = self.bytes.as_ref()?;
-        Some(bytes.sum.iter().sum::<f64>() / 1e9)
+        Some(bytes.sum.iter().sum::<f64>() / GB)
     }
 
     /// Marks when ranks died, in the order of the deaths.

@@ -6,6 +6,9 @@
 use super::{drift, Clocks, Known, Offset, Offsets, FREQUENCY_ERROR_PPM, WINDOW};
 use crate::time::{HostTime, Moment, Nanos};
 
+/// Millionths of a whole.
+const PPM: f64 = 1e6;
+
 impl Known {
     /// The same moment on the clock of the host.
     fn on_host(&self) -> HostTime {
@@ -63,7 +66,7 @@ pub(super) fn drift_ppm(known: &[Known]) -> Option<(f64, f64)> {
     let (first, second) = known.split_at(known.len() / 2);
     let (from, to) = (narrowest(first)?, narrowest(second)?);
     let passed = to.at - from.at;
-    let ppm = |more: Nanos| more / passed * 1e6;
+    let ppm = |more: Nanos| more / passed * PPM;
     (passed > Nanos::ZERO).then(|| {
         (
             ppm(to.offset.low - from.offset.high),
@@ -133,7 +136,7 @@ impl ClockLine {
             let (square, product) = points().fold((0.0, 0.0), |a, p| {
                 (a.0 + (p.0 - x) * (p.0 - x), a.1 + (p.0 - x) * (p.1 - y))
             });
-            let most = FREQUENCY_ERROR_PPM / 1e6;
+            let most = FREQUENCY_ERROR_PPM / PPM;
             let rate = if square > 0.0 { product / square } else { 0.0 };
             let rate = rate.clamp(-most, most);
             line.pieces.push(Piece {

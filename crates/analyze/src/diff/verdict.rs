@@ -47,7 +47,8 @@ impl fmt::Display for Criterion {
 
 /// Without the digits that binary fractions bring.
 fn round(x: f64) -> f64 {
-    (x * 1e9).round() / 1e9
+    const STEPS: f64 = 1e9;
+    (x * STEPS).round() / STEPS
 }
 
 impl std::str::FromStr for Criterion {

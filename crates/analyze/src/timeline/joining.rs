@@ -454,11 +454,14 @@ impl Under {
             sum: self
                 .sum
                 .iter()
-                .map(|sum| (sum * 1e3 / unit).round() / 1e3)
+                .map(|sum| (sum * THOUSANDTHS / unit).round() / THOUSANDTHS)
                 .collect(),
         }
     }
 }
+
+/// Sums are told to a thousandth.
+const THOUSANDTHS: f64 = 1e3;
 
 /// To four digits.
 fn rounded(value: f64) -> f64 {

@@ -1,4 +1,5 @@
-//! Facts are not words: `analyze` has no sentence, and no code reads sentences back.
+//! Facts are not words: `analyze` has no sentence, and no code reads sentences back. Times have a type, so
+//! only its module converts units.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -92,6 +93,61 @@ fn analyze_has_no_sentences() {
         found.extend(sentences.map(|text| format!("{}: {text}", path.display())));
     }
     assert_eq!(found, [""; 0]);
+}
+
+/// Modules of `analyze` in which times are still plain numbers.
+const NOT_TYPED: [&str; 2] = ["account", "steps"];
+
+/// Whether a line multiplies or divides by the ratio of two units of time.
+fn converts(line: &str) -> bool {
+    let ratios = ["1e3", "1e6", "1e9", "1e-3", "1e-6", "1e-9"];
+    let by = |ratio: &&str| {
+        let signs = ["* ", "/ "].iter();
+        let [before, after] = [format!("{ratio} * "), format!("{ratio} / ")];
+        let mut behind = signs.map(|sign| format!("{sign}{ratio}"));
+        line.contains(&before) || line.contains(&after) || behind.any(|by| line.contains(&by))
+    };
+    !line.trim_start().starts_with("//") && ratios.iter().any(by)
+}
+
+#[test]
+fn one_module_of_analyze_converts_units_of_time() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyze/src");
+    let mut all = Vec::new();
+    sources(&root, &mut all);
+    let (mut found, mut not_typed) = (Vec::new(), BTreeSet::new());
+    for path in all {
+        let inside = path.strip_prefix(&root).expect("inside");
+        let module = inside.iter().next().expect("a name").to_string_lossy();
+        let module = module.trim_end_matches(".rs");
+        let text = std::fs::read_to_string(&path).expect("a source");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+        for line in code.lines().filter(|line| converts(line)) {
+            if NOT_TYPED.contains(&module) {
+                not_typed.insert(module.to_owned());
+            } else if module != "time" {
+                found.push(format!("{}: {line}", path.display()));
+            }
+        }
+    }
+    assert_eq!(found, [""; 0]);
+    // One that is done is no longer an exception.
+    assert!(not_typed.iter().eq(NOT_TYPED), "{not_typed:?}");
+}
+
+#[test]
+fn conversions_are_found_in_code() {
+    for line in [
+        "ns as f64 / 1e3",
+        "let s = 1e-9 * ns;",
+        "(us * 1e3)",
+        "1e6 / x",
+    ] {
+        assert!(converts(line), "{line}");
+    }
+    for line in ["// ns / 1e3", "x * 1e4", "const GB: f64 = 1e9;"] {
+        assert!(!converts(line), "{line}");
+    }
 }
 
 #[test]
