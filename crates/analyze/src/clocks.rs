@@ -328,6 +328,30 @@ struct Known {
     operations: u64,
 }
 
+/// The way from the reference to a host.
+struct Way {
+    /// The reference first. Without a way, it is the host alone.
+    hosts: Vec<u32>,
+    /// What is known of the host's clock by the windows on it.
+    known: Vec<Known>,
+}
+
+impl Way {
+    /// `before` is by host the one before it, as in [`Offsets::tree`].
+    fn to(host: u32, before: &[Option<u32>], offsets: &Offsets) -> Way {
+        let mut hosts = vec![host];
+        while let Some(before) = before[hosts[hosts.len() - 1] as usize] {
+            hosts.push(before);
+        }
+        hosts.reverse();
+        let known = match hosts[0] {
+            0 => lines::along(offsets, &hosts),
+            _ => Vec::new(),
+        };
+        Way { hosts, known }
+    }
+}
+
 /// The hosts' clocks against that of one of them.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Clocks {
@@ -447,19 +471,21 @@ impl Clocks {
             lines: BTreeMap::from([(reference.clone(), ClockLine::reference())]),
         };
         let before = offsets.tree(hosts.len());
-        for (index, host) in others.iter().enumerate() {
-            let mut path = vec![index as u32 + 1];
-            while let Some(before) = before[path[path.len() - 1] as usize] {
-                path.push(before);
-            }
-            path.reverse();
-            let known = match path[0] {
-                0 => lines::along(offsets, &path),
-                _ => Vec::new(),
-            };
-            clocks.add(host, &known, offsets, &path, seconds);
+        let ways = (0..hosts.len() as u32).map(|host| Way::to(host, &before, offsets));
+        let ways: Vec<Way> = ways.collect();
+        // When steps were over. To tell windows apart, lines that go through steps are exact enough.
+        let rough: Vec<ClockLine> = (ways.iter())
+            .map(|way| ClockLine::through(&way.known, &[]))
+            .collect();
+        let ends = offsets.steps.iter().map(|step| {
+            let line = &rough[step.pair.0 as usize];
+            (step.pair, line.on_reference(step.until))
+        });
+        let ends: Vec<((u32, u32), Moment)> = ends.collect();
+        for (host, way) in others.iter().zip(&ways[1..]) {
+            clocks.add(host, way, &ends, seconds);
             if let Some(given) = given {
-                clocks.give(host, &known, given);
+                clocks.give(host, &way.known, given);
             }
         }
         for step in &offsets.steps {
@@ -477,15 +503,15 @@ impl Clocks {
         Some(clocks)
     }
 
-    /// Adds a host. `known` are the windows on the way to it.
+    /// Adds a host. `ends` are when steps were over, by pair of hosts.
     fn add(
         &mut self,
         host: &str,
-        known: &[Known],
-        offsets: &Offsets,
-        path: &[u32],
+        way: &Way,
+        ends: &[((u32, u32), Moment)],
         seconds: impl Fn(Moment) -> f64,
     ) {
+        let known = &way.known[..];
         let mut row = HostClock {
             host: host.to_owned(),
             operations: known.iter().map(|of| of.operations).sum(),
@@ -502,11 +528,9 @@ impl Clocks {
                 "bounds"
             });
             row.at_s = Some(seconds(at));
-            let steps = offsets.steps.iter().filter(|step| {
-                let (a, b) = step.pair;
-                path.contains(&a) && path.contains(&b)
-            });
-            let breaks: Vec<Moment> = steps.map(|step| Moment(step.until.0)).collect();
+            let on_the_way = |(a, b): (u32, u32)| way.hosts.contains(&a) && way.hosts.contains(&b);
+            let breaks = ends.iter().filter(|(pair, _)| on_the_way(*pair));
+            let breaks: Vec<Moment> = breaks.map(|(_, end)| *end).collect();
             if breaks.is_empty() {
                 (row.drift_low_ppm, row.drift_high_ppm) = lines::drift_ppm(known).unzip();
             }

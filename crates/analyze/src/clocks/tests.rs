@@ -435,6 +435,32 @@ fn hosts_that_share_no_operation_are_joined_by_a_third() {
 }
 
 #[test]
+fn a_step_that_another_host_saw_breaks_the_line_on_the_reference_s_clock() {
+    // The host between is 20 s ahead, and sees at 25 s of its clock that the last one's was set at 5 s.
+    let mut random = Random(11);
+    let mut set = truth(0, 0.0);
+    set.step = (5_400_000_000, 1_000_000);
+    let mut job = Job::new(&[truth(0, 0.0), truth(20_000_000_000, 0.0), set], 1);
+    job.members = vec![vec![0, 1], vec![1, 2]];
+    for i in 0..500 {
+        for on in 0..2 {
+            let at = 20_000_000 * i + 7_000_000 * on as i64;
+            job.operation(on, at, &[0, 0], 60_000, &mut random);
+        }
+    }
+    let report = report(&job.capture(&mut random));
+    let line = &clocks(&report).lines["node-2"];
+    for ns in (0..10).map(|i| i * 1_000_000_000 + 500_000_000) {
+        if (ns - set.step.0).abs() < 1_500_000_000 {
+            continue;
+        }
+        let moved = line.on_reference(HostTime(job.clocks[2].at(ns)));
+        let wrong = moved - Moment(job.clocks[0].at(ns));
+        assert!(wrong.abs() < Nanos::US * 50.0, "{ns}: {wrong:?}");
+    }
+}
+
+#[test]
 fn what_is_given_is_used_and_held_against_operations() {
     let mut random = Random(8);
     let late = |_, rank| if rank == 3 { 5_000_000 } else { 0 };
