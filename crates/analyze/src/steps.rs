@@ -48,6 +48,7 @@ mod tests;
 use crate::executions::Execution;
 use crate::statistics::{spread, Sample, Spread, Statistics};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use pattern::{bursts, equal_parts, follow_each_other, occurrences, paused_periods, Period};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -476,7 +477,7 @@ impl Gatherer {
         let between = |usual: f64| {
             apart
                 .iter()
-                .map(move |ns| (*ns as f64 / 1e3 - usual).max(0.0))
+                .map(move |ns| (Nanos::from(*ns).us() - usual).max(0.0))
         };
         let between_us = p50.map(|usual| between(usual).fold(0.0, |a, b| a + b));
         let is_most = between_us.unwrap_or(0.0) <= step_us.map_or(0.0, |s| s.sum);
@@ -492,7 +493,7 @@ impl Gatherer {
             communication_us: communication.statistics(),
             startup_us: since(0, begins[0])
                 .filter(|_| process.begins_with_first_call())
-                .map(|ns| ns as f64 / 1e3),
+                .map(|ns| Nanos::from(ns).us()),
             between_us,
             each,
             times_ns,
@@ -603,7 +604,7 @@ impl Times {
     fn finish(mut self) -> (Vec<u64>, Option<Statistics>, bool) {
         let gpu = statistics(&self.gpu);
         let step = gpu.as_ref().and_then(|gpu| gpu.p50);
-        let differ_us = self.leads_differ().map(|ns| ns / 1e3);
+        let differ_us = self.leads_differ().map(|ns| Nanos(ns).us());
         let is_ahead = step
             .zip(differ_us)
             .is_some_and(|(step, differ)| differ > step);

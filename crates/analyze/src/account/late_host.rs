@@ -13,6 +13,7 @@ use super::frame::Frame;
 use super::launches::Lane;
 use super::work::Work;
 use super::{LateHost, MATTERS};
+use crate::time::Nanos;
 
 /// A host that begins steps later than others by this part of them may be a step behind: that says nothing.
 const MOST: f64 = 0.9;
@@ -41,16 +42,18 @@ pub fn find(
     let steps = regular.iter().filter(|is| **is).count();
     let is_apart = steps >= LEAST_STEPS && ns >= APART * steps as f64;
     let others = most_waits.iter().enumerate().filter(|(at, _)| *at != rank);
-    let others_ns = 1e3 * others.map(|(_, us)| *us).fold(total / 1e3, f64::min);
+    let others_us = others.map(|(_, us)| *us);
+    let others_ns = Nanos::from_us(others_us.fold(Nanos(total).us(), f64::min)).0;
     let most_ns = ns.min(others_ns);
     // Who holds others up waits less than they do.
-    let own_ns = 1e3 * most_waits.get(rank).copied().unwrap_or(0.0);
+    let own_us = most_waits.get(rank).copied().unwrap_or(0.0);
+    let own_ns = Nanos::from_us(own_us).0;
     let waits_least = own_ns <= others_ns || own_ns >= total;
     let tells = is_apart && most_ns >= MATTERS * total && (by_work || ns < MOST * total);
     tells.then_some(LateHost {
         rank,
-        most_us: most_ns / 1e3,
-        later_us: ns / 1e3,
+        most_us: Nanos(most_ns).us(),
+        later_us: Nanos(ns).us(),
         by_work,
         leads: waits_least && 2.0 * most_ns >= others_ns,
     })

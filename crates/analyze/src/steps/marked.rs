@@ -10,6 +10,7 @@ use super::{busy, steps_apart, Gatherer, Item, Step, StepSource, StepsRow, Times
 use crate::statistics::Sample;
 use crate::statistics::{spread, Spread};
 use crate::subject::ProcessId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -115,7 +116,7 @@ impl Gatherer {
         let mut calls: Vec<u64> = within.iter().map(|items| items.len() as u64).collect();
         calls.sort_unstable();
         let between = steps.windows(2).zip(&ends);
-        let between = between.map(|(pair, (end, _))| pair[1].from.abs_diff(*end) as f64 / 1e3);
+        let between = between.map(|(pair, (end, _))| Nanos::from(pair[1].from.abs_diff(*end)).us());
         let (times_ns, step_us, on_gpu) = times.finish();
         Some(StepsRow {
             process: ProcessId::of(process),
@@ -127,7 +128,7 @@ impl Gatherer {
             calls_beyond: self.beyond,
             step_us,
             communication_us: communication.statistics(),
-            startup_us: Some((steps[0].from - first).max(0) as f64 / 1e3),
+            startup_us: Some(Nanos::from((steps[0].from - first).max(0)).us()),
             between_us: Some(between.fold(0.0, |a, b| a + b)),
             each,
             times_ns,
@@ -193,9 +194,9 @@ pub fn finish(all: Vec<OfProcess>) -> Vec<PhaseRow> {
         let longest = of.iter().rev().max_by_key(|of| of.ns);
         PhaseRow {
             visits: over(|of| Some(of.visits as f64)),
-            time_us: over(|of| Some(of.ns as f64 / 1e3)),
+            time_us: over(|of| Some(Nanos::from(of.ns).us())),
             calls: over(|of| Some(of.calls as f64)),
-            communication_us: over(|of| Some(of.communication_ns? as f64 / 1e3)),
+            communication_us: over(|of| Some(Nanos::from(of.communication_ns?).us())),
             longest_rank: longest.and_then(|of| of.rank),
             name,
         }
