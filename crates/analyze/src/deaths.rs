@@ -13,20 +13,22 @@ use crate::behind::{inside, Inside};
 use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
 use tables::exit::Exit;
 use tables::{Capture, Communicator, Life, LiveSource, Process};
 
-const SECOND: i64 = 1_000_000_000;
 /// A recorder writes the time into its live part 25 times a second: three of those times.
-const FIRST_NS: i64 = 120_000_000;
+const FIRST: Nanos = Nanos::from_ms(120.0);
 /// The same if the two ran on different hosts, which may differ in their clocks.
-const FIRST_OVER_HOSTS_NS: i64 = 2 * SECOND;
+const FIRST_OVER_HOSTS: Nanos = Nanos::from_seconds(2.0);
 /// Others wait for a rank since its death only if they made their newest call there after this time before
 /// it. A death that was seen needs no such call.
-const BRIEF_NS: i64 = 5 * SECOND;
+const BRIEF: Nanos = Nanos::from_seconds(5.0);
+/// Nobody stops a process for less.
+const LEAST_PAUSE: Nanos = Nanos::from_seconds(2.0);
 
 /// A process that died or left while others went on.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -166,8 +168,8 @@ impl Gatherer {
         for (at, member) in communicator.members.iter().enumerate() {
             let newest = capture.processes[member.process].clock.newest();
             let progress = self.on(member.process, number).next();
-            match newest.zip(progress) {
-                Some((newest_ns, progress)) => members.push((at, newest_ns, progress)),
+            match newest.map(HostTime).zip(progress) {
+                Some((newest, progress)) => members.push((at, newest, progress)),
                 None => lacking += 1,
             }
         }
@@ -185,9 +187,9 @@ struct Meeting<'a> {
     communicator: &'a Communicator,
     /// How many of them have no calls there, or nothing says when they were seen last.
     lacking: usize,
-    /// The others, by their place among all: when they were seen last, ns since 1970, and their calls; those
-    /// with the most calls first.
-    members: Vec<(usize, i64, &'a Progress)>,
+    /// The others, by their place among all: when they were seen last, and their calls; those with the most
+    /// calls first.
+    members: Vec<(usize, HostTime, &'a Progress)>,
 }
 
 /// What shows that a process died while others of a communicator went on.
@@ -199,7 +201,7 @@ fn death(
     zone: &Zone,
 ) -> Option<Death> {
     let process = &capture.processes[index];
-    let seen_ns = process.clock.newest()?;
+    let seen = HostTime(process.clock.newest()?);
     let all = meeting.communicator;
     let of = |at: usize| all.members[at].process;
     // Nothing is proved if something is not known of another member.
@@ -207,29 +209,29 @@ fn death(
     if meeting.lacking > 1 || meeting.lacking == 1 && !own_lacks() {
         return None;
     }
-    let mut left: Vec<&(usize, i64, &Progress)> = Vec::new();
-    let more = |member: &&(usize, i64, &Progress)| member.2.calls > own.calls;
+    let mut left: Vec<&(usize, HostTime, &Progress)> = Vec::new();
+    let more = |member: &&(usize, HostTime, &Progress)| member.2.calls > own.calls;
     for member in meeting.members.iter().take_while(more) {
-        let (at, newest_ns, progress) = member;
+        let (at, newest, progress) = member;
         if of(*at) == index {
             continue;
         }
         let other = &capture.processes[of(*at)];
         let first = match other.clock_host() == process.clock_host() {
             // What kills the others spares nobody, so one that ended by itself was before it.
-            true if process.ended && !other.ended => 0,
-            true => FIRST_NS,
-            false => FIRST_OVER_HOSTS_NS,
+            true if process.ended && !other.ended => Nanos::ZERO,
+            true => FIRST,
+            false => FIRST_OVER_HOSTS,
         };
-        let apart = newest_ns.saturating_sub(seen_ns);
-        let is_brief = progress.newest_ns >= seen_ns.saturating_sub(BRIEF_NS);
+        let apart = *newest - seen;
+        let is_brief = HostTime(progress.newest_ns) >= seen - BRIEF;
         if apart < first || !is_brief && !is_seen_gone(process) {
             return None;
         }
         left.push(member);
     }
-    let newest_ns = left.iter().map(|(_, newest_ns, _)| *newest_ns).max()?;
-    let before_others_ns = newest_ns.saturating_sub(seen_ns);
+    let newest = left.iter().map(|(_, newest, _)| *newest).max()?;
+    let before_others = newest - seen;
     let most_calls = left.first().map_or(0, |(.., progress)| progress.calls);
     left.sort_by_key(|(at, ..)| *at);
     let name = |at: usize| {
@@ -241,15 +243,15 @@ fn death(
     Some(Death {
         process: ProcessId::of(process),
         exited: process.ended,
-        has_unseen_end: has_unseen_end(capture, index, before_others_ns),
+        has_unseen_end: has_unseen_end(capture, index, before_others),
         inside: inside(process),
-        seen_ns,
+        seen_ns: seen.0,
         exit_status: exit.and_then(|exit| exit.how?.exit_status()),
         signal: exit.and_then(|exit| exit.how?.signal()),
         out_of_memory: exit.is_some_and(|exit| exit.out_of_memory),
         exit,
-        seen: zone.spelled(exit.map_or(seen_ns, |exit| exit.at_ns), 3),
-        before_others_ns,
+        seen: zone.spelled(exit.map_or(seen.0, |exit| exit.at_ns), 3),
+        before_others_ns: before_others.whole(),
         communicator: all.id.clone(),
         calls: own.calls,
         last_function: last.function,
@@ -261,11 +263,11 @@ fn death(
 
 /// Whether a process that wrote nothing any more for so long may have been stopped until all were killed. A
 /// pause of less than that is none that somebody makes.
-pub(crate) fn has_unseen_end(capture: &Capture, index: usize, behind_ns: i64) -> bool {
+pub(crate) fn has_unseen_end(capture: &Capture, index: usize, behind: Nanos) -> bool {
     let process = &capture.processes[index];
     let mut all = capture.processes.iter();
     let someone_is_there = all.any(|process| process.life.is_there());
-    behind_ns >= 2 * SECOND && !process.ended && !is_seen_gone(process) && !someone_is_there
+    behind >= LEAST_PAUSE && !process.ended && !is_seen_gone(process) && !someone_is_there
 }
 
 /// Whether somebody saw that a process was gone, while others were there.

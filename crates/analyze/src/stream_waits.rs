@@ -129,12 +129,12 @@ enum Wait {
     Known {
         /// A stream waited.
         waited: bool,
-        /// ns.
+        /// For how long a stream stood still, ns.
         exposed: u64,
         /// Of that: before the call began.
-        before: u64,
+        before: Nanos,
         /// GPU time, if nobody waited.
-        unwaited: u64,
+        unwaited: Nanos,
     },
 }
 
@@ -146,9 +146,9 @@ struct Sums {
     waited: u64,
     untimed: u64,
     exposed: Stretches,
-    exposed_ns: u64,
-    before_ns: u64,
-    unwaited_ns: u64,
+    exposed_in_all: Nanos,
+    before: Nanos,
+    unwaited: Nanos,
 }
 
 impl Sums {
@@ -166,9 +166,9 @@ impl Sums {
                 self.known += 1;
                 self.waited += u64::from(*waited);
                 self.exposed.push(*exposed);
-                self.exposed_ns = self.exposed_ns.saturating_add(*exposed);
-                self.before_ns = self.before_ns.saturating_add(*before);
-                self.unwaited_ns = self.unwaited_ns.saturating_add(*unwaited);
+                self.exposed_in_all += Nanos::from(*exposed);
+                self.before += *before;
+                self.unwaited += *unwaited;
             }
         }
     }
@@ -179,9 +179,9 @@ impl Sums {
         self.waited += other.waited;
         self.untimed += other.untimed;
         self.exposed.merge(other.exposed);
-        self.exposed_ns = self.exposed_ns.saturating_add(other.exposed_ns);
-        self.before_ns = self.before_ns.saturating_add(other.before_ns);
-        self.unwaited_ns = self.unwaited_ns.saturating_add(other.unwaited_ns);
+        self.exposed_in_all += other.exposed_in_all;
+        self.before += other.before;
+        self.unwaited += other.unwaited;
     }
 
     fn finish(&self) -> Exposed {
@@ -189,8 +189,8 @@ impl Sums {
             0 => 0.0,
             known => self.calls as f64 / known as f64,
         };
-        let us = |ns: u64| (Nanos::from(ns) * more).us();
-        let sum_us = us(self.exposed_ns);
+        let us = |timed: Nanos| (timed * more).us();
+        let sum_us = us(self.exposed_in_all);
         let interval_us = if self.known == self.calls {
             // All of them are known: nothing is estimated.
             Some((sum_us, sum_us))
@@ -205,8 +205,8 @@ impl Sums {
             untimed: self.untimed,
             sum_us,
             interval_us,
-            before_us: us(self.before_ns),
-            unwaited_us: us(self.unwaited_ns),
+            before_us: us(self.before),
+            unwaited_us: us(self.unwaited),
         }
     }
 }
@@ -267,8 +267,8 @@ struct WaitedOperation {
     sums: Sums,
     /// Calls in CUDA graphs.
     in_graphs: u64,
-    /// From when to when it was called, ns.
-    active: Option<(i64, i64)>,
+    /// From when to when it was called.
+    active: Option<(HostTime, HostTime)>,
 }
 
 impl ProcessWaits {
@@ -338,6 +338,7 @@ impl ProcessWaits {
             if let Some((_, stop)) = execution.kernel.on_host() {
                 end = end.max(stop);
             }
+            let (begin, end) = (HostTime(begin), HostTime(end));
             let (from, to) = kind.active.unwrap_or((begin, end));
             kind.active = Some((from.min(begin), to.max(end)));
         }
@@ -378,11 +379,11 @@ impl ProcessWaits {
         Some(Wait::Known {
             waited: exposed.is_some(),
             exposed: ns,
-            before: ns.saturating_sub(length),
+            before: Nanos::from(ns.saturating_sub(length)),
             unwaited: if waited.is_none() && !again {
-                length
+                Nanos::from(length)
             } else {
-                0
+                Nanos::ZERO
             },
         })
     }
@@ -399,7 +400,7 @@ impl Gatherer {
             let exposed = together(kinds.iter().map(|kind| kind.sums.finish()));
             let active = kinds.iter().filter_map(|kind| kind.active);
             let active = active.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-            let active = active.map_or(Nanos::ZERO, |(from, to)| HostTime(to) - HostTime(from));
+            let active = active.map_or(Nanos::ZERO, |(from, to)| to - from);
             let active_us = active.us();
             if exposed.known == 0 || active_us <= 0.0 {
                 continue;

@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
     pub fn has_unseen_end(&self, process: usize) -> bool {
         let behind = self.ago(self.evidence.newest[process]);
         self.states[process] == Liveness::Dead
-            && behind.is_some_and(|ns| deaths::has_unseen_end(self.capture, process, ns.whole()))
+            && behind.is_some_and(|behind| deaths::has_unseen_end(self.capture, process, behind))
     }
 
     /// The calls on a communicator.
