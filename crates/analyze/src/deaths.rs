@@ -224,7 +224,7 @@ fn death(
             false => FIRST_OVER_HOSTS,
         };
         let apart = *newest - seen;
-        let is_brief = HostTime(progress.newest_ns) >= seen - BRIEF;
+        let is_brief = progress.newest_time >= seen - BRIEF;
         if apart < first || !is_brief && !is_seen_gone(process) {
             return None;
         }

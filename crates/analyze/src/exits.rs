@@ -8,6 +8,7 @@
 
 use crate::moments::Zone;
 use crate::subject::ProcessId;
+use crate::time::{HostTime, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tables::calls::Shape;
@@ -15,10 +16,10 @@ use tables::exit::{Exit, HowEnded};
 use tables::names::Name;
 use tables::Capture;
 
-/// `ncclscope run` is woken at each end. On a busy machine it may look this much later, ns.
-const APART_NS: i64 = 10_000_000;
+/// `ncclscope run` is woken at each end. On a busy machine it may look this much later.
+const APART: Nanos = Nanos::from_ms(10.0);
 /// The same between hosts, whose clocks may differ.
-const APART_OVER_HOSTS_NS: i64 = 2_000_000_000;
+const APART_OVER_HOSTS: Nanos = Nanos::from_seconds(2.0);
 
 /// A process that ended by a signal, with an error or without ending its recording.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -82,11 +83,11 @@ impl ExitRow {
     /// Whether the order of this end and a later one is not known.
     pub fn is_near(&self, later: &ExitRow) -> bool {
         let apart = if self.clock_host == later.clock_host {
-            APART_NS
+            APART
         } else {
-            APART_OVER_HOSTS_NS
+            APART_OVER_HOSTS
         };
-        later.at_ns.saturating_sub(self.at_ns) < apart
+        HostTime(later.at_ns) - HostTime(self.at_ns) < apart
     }
 }
 
@@ -124,8 +125,8 @@ pub fn rows(capture: &Capture, last: impl Fn(usize) -> Option<LastCall>) -> Vec<
         // Of a process whose end nobody saw, only what it wrote last is known.
         let unseen = capture.processes.iter().filter(|of| of.exit.is_none());
         let may_be_before = |of: &tables::Process| {
-            let newest = of.clock.newest();
-            newest.is_none_or(|newest| newest < first.at_ns.saturating_sub(APART_NS))
+            let newest = of.clock.newest().map(HostTime);
+            newest.is_none_or(|newest| newest < HostTime(first.at_ns) - APART)
         };
         let mut over = unseen.filter(|of| !of.life.is_there());
         first.is_first = !over.any(may_be_before);

@@ -257,7 +257,7 @@ pub(crate) fn of_newest(
         launches: graphs::launches(capture, case.evidence.as_of),
         sightings: sightings::rows(
             capture,
-            case.evidence.active.iter().flatten().map(|at| at.0).max(),
+            case.evidence.active.iter().flatten().copied().max(),
         ),
         inside: behind::insides(capture),
         exits: exits::rows(capture, |index| last_call(capture, index)),

@@ -636,7 +636,7 @@ impl Analysis {
             // Nobody else asks for them, and there are as many as ranks make steps.
             account.begins_ns = Vec::new();
         }
-        let newest_ns = self.progress.newest_ns();
+        let newest = self.progress.newest_time();
         let deaths = self.progress.deaths(capture);
         let exits = exits::rows(capture, |index| self.progress.last_call(index));
         let standstill = self.standstill;
@@ -672,7 +672,7 @@ impl Analysis {
             verdict: summary::Verdict::default(),
             job: job::job(capture, &ranks, &jobs),
             completeness,
-            sightings: sightings::rows(capture, newest_ns),
+            sightings: sightings::rows(capture, newest),
             deaths,
             exits,
             killed: deaths::killed(capture),

@@ -8,6 +8,7 @@ use crate::executions::{Execution, Walk};
 use crate::exits::LastCall;
 use crate::graphs::nccl_shows_all;
 use crate::matching::is_collective;
+use crate::time::HostTime;
 use capture::live::flag;
 use std::collections::HashMap;
 use tables::communicators::Member;
@@ -24,8 +25,8 @@ pub(crate) struct Progress {
     pub in_graphs: Option<u64>,
     /// The last of them.
     pub last: Option<LastCall>,
-    /// The newest time at which one was entered, ns since 1970.
-    pub newest_ns: i64,
+    /// The newest time at which one was entered.
+    pub newest_time: HostTime,
     /// Some of them are a Gather or Scatter, which are put together from sends and receives by guess.
     pub guessed: bool,
 }
@@ -38,7 +39,7 @@ impl Progress {
         calls: 0,
         in_graphs: None,
         last: None,
-        newest_ns: 0,
+        newest_time: HostTime(0),
         guessed: false,
     };
 }
@@ -54,8 +55,8 @@ pub struct Gatherer {
     last_calls: Vec<Option<LastCall>>,
     /// By process: whether all calls that NCCL announced are here.
     pub(crate) complete: Vec<bool>,
-    /// When the newest call of any was entered, ns since 1970; 0 if that is not known.
-    newest_ns: i64,
+    /// When the newest call of any was entered; 0 if that is not known.
+    newest_time: HostTime,
 }
 
 /// What is gathered of one process.
@@ -73,7 +74,7 @@ pub struct ProcessProgress {
     /// Announced calls so far.
     calls: u64,
     /// When the newest call of any kind was entered.
-    newest_ns: i64,
+    newest_time: HostTime,
 }
 
 impl ProcessProgress {
@@ -97,25 +98,25 @@ impl ProcessProgress {
             newest: None,
             whole: true,
             calls: 0,
-            newest_ns: 0,
+            newest_time: HostTime(0),
         }
     }
 
     /// Counts a call.
     pub fn add(&mut self, local: u32, execution: &Execution) {
-        let entered = execution.call.api_ns;
+        let entered = HostTime(execution.call.api_ns);
         self.whole &= execution.whole;
         self.calls += execution.pieces;
-        if entered >= self.newest_ns {
+        if entered >= self.newest_time {
             self.newest = Some(execution.place);
         }
-        self.newest_ns = self.newest_ns.max(entered);
+        self.newest_time = self.newest_time.max(entered);
         let (counts, guessed) = self.counted[execution.place];
         if counts {
             let progress = &mut self.progress[local as usize];
             progress.guessed |= guessed;
             progress.calls += 1;
-            progress.newest_ns = progress.newest_ns.max(entered);
+            progress.newest_time = progress.newest_time.max(entered);
             self.last[local as usize] = Some(execution.place);
         }
     }
@@ -157,7 +158,7 @@ impl Gatherer {
         let announced = process.counters.as_ref().map(|counters| counters.announced);
         let complete = plan.whole && process.is_whole() && announced == Some(plan.calls);
         self.complete.push(complete);
-        self.newest_ns = self.newest_ns.max(plan.newest_ns);
+        self.newest_time = self.newest_time.max(plan.newest_time);
     }
 
     /// Takes in what was gathered of later processes.
@@ -166,7 +167,7 @@ impl Gatherer {
         self.places.extend(later.places);
         self.last_calls.extend(later.last_calls);
         self.complete.extend(later.complete);
-        self.newest_ns = self.newest_ns.max(later.newest_ns);
+        self.newest_time = self.newest_time.max(later.newest_time);
     }
 
     /// The progress of a process's ranks on a communicator; nothing on one where it made no call.
@@ -221,9 +222,9 @@ impl Gatherer {
         lacking.fold(0, u64::saturating_add)
     }
 
-    /// When the newest call was entered, ns since 1970.
-    pub fn newest_ns(&self) -> Option<i64> {
-        (self.newest_ns != 0).then_some(self.newest_ns)
+    /// When the newest call was entered.
+    pub fn newest_time(&self) -> Option<HostTime> {
+        (self.newest_time != HostTime(0)).then_some(self.newest_time)
     }
 }
 

@@ -5,6 +5,7 @@
 //! Rule: a row has its time, and whether the job went on after that.
 
 use crate::moments::Zone;
+use crate::time::HostTime;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tables::sightings::Witness;
@@ -38,8 +39,8 @@ impl SightingRow {
     }
 }
 
-/// What was said of `capture`, of which the newest call was made at `newest_ns`.
-pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
+/// What was said of `capture`, of which the newest call was made at `newest`.
+pub fn rows(capture: &Capture, newest: Option<HostTime>) -> Vec<SightingRow> {
     if capture
         .processes
         .iter()
@@ -54,7 +55,7 @@ pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
         hang: sighting.hang,
         verdict: sighting.verdict.clone(),
         sentence: sighting.sentence.clone(),
-        calls_since: newest_ns.is_some_and(|newest| newest > sighting.at_ns),
+        calls_since: newest.is_some_and(|newest| newest > HostTime(sighting.at_ns)),
         at: zone.spelled(sighting.at_ns, 0),
     };
     // `ncclscope run` gives no verdict.
