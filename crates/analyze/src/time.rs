@@ -6,9 +6,9 @@
 //! [`Moment`], and back.
 //!
 //! A length is an `f64`, because most lengths end as sums, means and shares. Whole ns are exact up to 2^53,
-//! which is 104 days. Lengths beyond that are rounded, but never overflow. A moment is an `i64`: ns since 1970
-//! need more than 53 bits. Large arrays of times keep their integers, and make a [`Nanos`] of each when they
-//! are read.
+//! which is 104 days. Lengths beyond that are rounded, but never overflow. A moment is an `i64`, because ns
+//! since 1970 need more than 53 bits. Large arrays of times keep their integers, and make a [`Nanos`] of each
+//! when they are read.
 //!
 //! Rule: a length is never NaN, and no other module converts between ns, µs, ms and seconds by hand. Fields
 //! that are printed are plain numbers, and have their unit in the name.
@@ -238,8 +238,8 @@ impl<'a> Sum<&'a Nanos> for Nanos {
     }
 }
 
-/// Two moments of one clock differ by a length, which may be added to a moment. What lies beyond the year 2262
-/// or before 1677, which only damaged files have, is moved to that end.
+/// Two moments of one clock differ by a length, which may be added to a moment. What lies beyond the year
+/// 2262 or before 1677, which only damaged files have, is moved to that end.
 macro_rules! moment {
     ($name:ident) => {
         impl $name {
