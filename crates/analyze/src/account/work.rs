@@ -142,16 +142,20 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
     let mut steps: Vec<f64> = pairs.map(|of| (of[1] - of[0]) as f64).collect();
     let (mut in_driver, mut in_graphs) = (vec![false; steps.len()], 0.0);
     let mut step_of = frame.steps_in_order(number);
+    let mut step_before = frame.steps_in_order(number);
     let mut queued = Vec::new();
     for launch in &lane.launches {
+        // The program waited before the launch: before the one that begins a step, in the step before.
+        if let Some(step) = step_before(launch.api - 1) {
+            steps[step] -= f64::from(launch.driver_waited);
+            in_driver[step] |= launch.driver_waited > 0.0;
+        }
         let Some(step) = step_of(launch.api) else {
             continue;
         };
         if launch.start != 0 {
             queued.push((launch.start - launch.launched).max(0) as f64);
         }
-        steps[step] -= f64::from(launch.driver_waited);
-        in_driver[step] |= launch.driver_waited > 0.0;
         if launch.graph != 0 {
             steps[step] -= launch.in_call();
             in_graphs += launch.in_call();
@@ -268,6 +272,38 @@ mod tests {
         let work = Work::of(&[lane(0), lane(12)], &frame);
         assert_eq!([work.is_bound(0), work.is_bound(1)], [false, true]);
         assert_eq!(work.longer(0, 1, 3), Some(0.0));
+    }
+
+    #[test]
+    fn what_a_host_waits_before_a_launch_that_begins_a_step_is_of_the_step_before() {
+        // Each step of 20 ms begins with a launch, but every third one takes 60 ms longer, for which the host
+        // waits.
+        let mut at = 0;
+        let begins = (0..=STEPS as i64).map(|step| {
+            at += 20 * MS as i64 * if step % 3 == 2 { 4 } else { 1 };
+            at
+        });
+        let begins: Vec<i64> = begins.collect();
+        let launch = |step: usize| Launch {
+            api: begins[step],
+            driver_waited: if step % 3 == 2 { 60e6 } else { 1e3 },
+            ..Launch::default()
+        };
+        let lane = || Lane {
+            launches: (0..=STEPS).map(launch).collect(),
+            ..Lane::default()
+        };
+        let wall = begins.windows(2).map(|of| (of[1] - of[0]) as f64);
+        let frame = Frame {
+            wall: wall.collect(),
+            begins: vec![begins.clone(); 2],
+            skipped: 0,
+            by_hosts: false,
+        };
+        let work = Work::of(&[lane(), lane()], &frame);
+        let apart = |ns: &f64| (ns - 20.0 * MS).abs();
+        let most = work.0[0].steps.iter().map(apart).fold(0.0, f64::max);
+        assert!(most < 1e4, "{:?}", work.0[0].steps);
     }
 
     #[test]
