@@ -55,6 +55,10 @@ pub const LEAST_HALF: f64 = 0.28;
 pub const MATTERS: f64 = 0.05;
 /// Less of the run is not worth a finding.
 pub(crate) const LEAST_SHARE: f64 = 0.01;
+
+/// A price is no chance if it is three standard errors from nothing: one in 700 is by chance, of a rank that is
+/// the latest of a few. The lower end of its interval is two of them lower, so it is this part of the price.
+const BY_CHANCE: f64 = 1.0 / 3.0;
 /// Of the steps, this part is left at least without late ranks: no slowdown is more than a hundredfold.
 const LEAST_LEFT: f64 = 0.01;
 
@@ -114,9 +118,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// The ranks that cost so much that it matters, beyond the error of that. What they cost as a habit
-    /// must settle. What stalls cost is known of the walls of their steps. A stall is far out of
-    /// what is usual, so less of it is no chance.
+    /// The ranks that cost so much that it matters, and more than by chance. What they cost as a habit must
+    /// settle. What stalls cost is known of the walls of their steps. A stall is far out of what is usual, so
+    /// less of it is no chance.
     pub fn late(&self) -> impl Iterator<Item = &Answer> {
         let matters = |answer: &&Answer| {
             let is_known = self.settles || answer.loss_us <= answer.stalls_us;
@@ -126,7 +130,15 @@ impl Account {
             } else {
                 MATTERS
             };
-            is_known && answer.sure_us >= least * self.wall_us
+            // One of many is the latest by chance. If lanes are late in turns, none is chosen.
+            let by_chance = if answer.ranks.is_empty() {
+                0.0
+            } else {
+                BY_CHANCE * answer.loss_us
+            };
+            is_known
+                && answer.loss_us >= least * self.wall_us
+                && answer.sure_us >= by_chance.max(LEAST_SHARE * self.wall_us)
         };
         self.answers.iter().filter(matters)
     }

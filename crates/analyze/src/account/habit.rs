@@ -15,7 +15,7 @@ use super::launches::Lane;
 use super::pace::Paces;
 use super::places::Places;
 use super::work::Work;
-use super::{replay, slowing, turns, typical, LEAST_HALF, MATTERS};
+use super::{replay, slowing, turns, typical, BY_CHANCE, LEAST_HALF, MATTERS};
 use crate::streams::{RankStreams, Share, Streams};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -112,7 +112,7 @@ impl Habit {
     /// is not known can't change that one matters.
     pub fn settles(&self, frame: &Frame, places: &Places) -> bool {
         // What is in graphs can't change that a lane comes to them so much later.
-        let matters = || self.sure >= MATTERS * frame.total();
+        let matters = || self.loss >= MATTERS * frame.total() && self.sure >= BY_CHANCE * self.loss;
         if places.unseen && !(places.bounded && matters()) {
             return false;
         }
