@@ -313,13 +313,17 @@ impl Gatherer {
         let (slow, exposed) = links::find(&lanes, &places, &frame);
         let stalls = stalls::find(&places, &frame, &links::usual_steps(&slow, &frame));
         let division = division::divide(&lanes, &places, &frame);
+        let waits = division.iter().map(|rank| 1e3 * rank.wait_us);
+        let waits = waits.fold((f64::INFINITY, 0.0f64), |(least, most), ns| {
+            (least.min(ns), most.max(ns))
+        });
         let regular = stalls.regular(&frame);
         let work = work::Work::of(&lanes, &frame);
         let most_waits = division::most_waits(&places, &frame);
         let is_timed = |lane: &Lane| lane.launches.iter().any(Launch::is_timed);
         let is_known = lanes.len() > 1 && lanes.iter().any(is_timed);
         let find = |steps: &[bool]| {
-            let habit = || habit::find(&lanes, &places, &frame, &work, steps, streams);
+            let habit = || habit::find(&lanes, &places, &frame, &work, steps, waits, streams);
             is_known.then(habit).flatten()
         };
         let of_all = stalls

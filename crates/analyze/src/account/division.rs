@@ -60,6 +60,24 @@ fn shortest(places: &Places) -> HashMap<(u32, u32), f64> {
     shortest
 }
 
+/// By lane and launch: how long it waited for other lanes, ns, by NCCL's own phases or because it took longer
+/// than on the last of them. NaN is not known, as of operations that were not timed on all lanes.
+pub fn waited(lanes: &[Lane], places: &Places) -> Vec<Vec<f32>> {
+    let unknown = |lane: &Lane| vec![f32::NAN; lane.launches.len()];
+    let mut waited: Vec<Vec<f32>> = lanes.iter().map(unknown).collect();
+    for operation in places.operations().filter(|of| of.len() > 1) {
+        let times: Option<Vec<f64>> = operation.iter().map(|cell| cell.launch.length()).collect();
+        let least = times.map(|times| times.into_iter().fold(f64::INFINITY, f64::min));
+        for cell in operation {
+            let beyond = || Some(cell.launch.length()? - least?);
+            if let Some(ns) = cell.launch.synced().or_else(beyond) {
+                waited[cell.lane as usize][cell.index as usize] = ns as f32;
+            }
+        }
+    }
+    waited
+}
+
 /// For how long each lane's GPU waited for others at most, µs of the wall. An operation that was there for
 /// longer than on another lane waited for the rest at most, whether or not computing stood still for it.
 pub fn most_waits(places: &Places, frame: &Frame) -> Vec<f64> {

@@ -14,8 +14,9 @@ use super::hosts;
 use super::launches::Lane;
 use super::pace::Paces;
 use super::places::Places;
+use super::turns::{self, Turns};
 use super::work::Work;
-use super::{replay, slowing, turns, typical, BY_CHANCE, LEAST_HALF, MATTERS};
+use super::{replay, slowing, typical, BY_CHANCE, LEAST_HALF, MATTERS};
 use crate::streams::{RankStreams, Share, Streams};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -103,6 +104,13 @@ impl Habit {
         }
     }
 
+    /// Whether lanes that are late in turns cost more than what was found of one. What may be nothing is no
+    /// habit.
+    fn explains_more_than(&self, one: &Habit, total: f64) -> bool {
+        let of_one = if one.interval.0 <= 0.0 { 0.0 } else { one.loss };
+        self.sure > 0.0 && self.loss >= MATTERS * total && of_one < replay::IN_TURNS * self.loss
+    }
+
     /// Whether it says what stalls cost if it is of all steps: few steps, or a typical one, don't have them.
     pub fn has_stalls(&self) -> bool {
         !matches!(self.source, Source::Windows | Source::Sample)
@@ -126,13 +134,15 @@ impl Habit {
     }
 }
 
-/// Finds them; `regular` says which steps are no stalls.
+/// Finds them; `regular` says which steps are no stalls, and `waits` for how long the GPU of any lane waited
+/// for others, ns: at least, and at most.
 pub fn find(
     lanes: &[Lane],
     places: &Places,
     frame: &Frame,
     work: &Work,
     regular: &[bool],
+    waits: (f64, f64),
     streams: Option<&Streams>,
 ) -> Option<Habit> {
     let total = frame.total();
@@ -154,7 +164,7 @@ pub fn find(
         Some(shares.of_time(of, total))
     };
     let played = || {
-        let found = replay::Run::new(lanes, frame, &known, regular, &paces)?.equal();
+        let found = replay::Run::new(lanes, frame, &known, regular, &paces)?.equal()?;
         let is_known = |of: &(&bool, &bool)| *of.1;
         let of_known = regular.iter().zip(&known).filter(is_known);
         let of = of_all(of_known.map(|of| *of.0)) * total;
@@ -172,15 +182,17 @@ pub fn find(
         };
         Some(shares.of_time(of, total))
     };
-    let of_sample = || {
-        let found = typical::find(lanes, frame, regular, &paces)?;
-        let of = found.wall * of_all_steps;
+    let mut shorter = None;
+    let mut of_sample = || {
+        let found = typical::find(lanes, frame, places, regular, &paces)?;
+        shorter = Some(found.shorter);
+        let (equal, of) = (found.equal?, found.wall * of_all_steps);
         let shares = Habit {
-            loss: found.equal.share,
-            interval: found.equal.interval,
-            sure: found.equal.interval.0,
-            with: found.equal.with,
-            ..Habit::none(found.equal.lanes, Source::Sample)
+            loss: equal.share,
+            interval: equal.interval,
+            sure: equal.interval.0,
+            with: equal.with,
+            ..Habit::none(equal.lanes, Source::Sample)
         };
         Some(shares.of_time(of, total))
     };
@@ -196,7 +208,15 @@ pub fn find(
             habit => closest(played(), of_sample()).or(habit)?,
         }
     };
-    if let Some(turns) = in_turns(&habit, places, frame, regular) {
+    let turns = turns::find(lanes, places, frame, regular);
+    let turns = turns.filter(|_| !places.unseen || places.bounded);
+    let in_turns = match places.together() {
+        Some(part) if part >= LEAST_TOGETHER => turns.map(together_in_turns),
+        _ => turns
+            .zip(shorter)
+            .and_then(|of| apart_in_turns(of.0, of.1 * total, waits, total)),
+    };
+    if let Some(turns) = in_turns.filter(|turns| turns.explains_more_than(&habit, total)) {
         habit = turns;
     }
     let slowed = slowing::of(lanes, places, &habit.lanes, regular, streams).times(of_all_steps);
@@ -266,23 +286,27 @@ fn of_all(regular: impl Iterator<Item = bool>) -> f64 {
     }
 }
 
-/// What lanes that are late in turns cost, if that is more than any lane costs as a habit.
-fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> Option<Habit> {
-    let seen = !places.unseen || places.bounded;
-    let together = places.together()? >= LEAST_TOGETHER && seen;
-    let turns = turns::find(places, frame, regular).filter(|_| together)?;
-    // What may be nothing is no habit.
-    let of_one = if habit.interval.0 <= 0.0 {
-        0.0
-    } else {
-        habit.loss
-    };
-    let is_more = of_one < replay::IN_TURNS * turns.loss && turns.half < turns.loss;
-    (is_more && turns.loss >= MATTERS * frame.total()).then_some(Habit {
+/// What lanes that are late in turns cost, if all lanes meet in the same operations.
+fn together_in_turns(turns: Turns) -> Habit {
+    Habit {
         loss: turns.loss,
         interval: (turns.loss - turns.half, turns.loss + turns.half),
         sure: turns.loss - turns.half,
         ..Habit::none(Vec::new(), Source::Waits)
+    }
+}
+
+/// The same if they don't, of steps that take `total`: a typical step is `shorter` than those, and
+/// in single operations lanes are late by turns. If one of both does not matter, the other is by chance, or
+/// has another cause. Between these and all that lanes waited is the price: what they waited for turns, some
+/// would have waited for the schedule.
+fn apart_in_turns(turns: Turns, shorter: f64, waits: (f64, f64), total: f64) -> Option<Habit> {
+    let least = shorter.min(turns.loss - turns.half);
+    (least >= MATTERS * total).then(|| Habit {
+        loss: (shorter + waits.0.max(shorter)) / 2.0,
+        interval: (least, waits.1.max(shorter)),
+        sure: least,
+        ..Habit::none(Vec::new(), Source::Sample)
     })
 }
 

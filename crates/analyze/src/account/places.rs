@@ -25,6 +25,8 @@ pub struct Cell<'l> {
     pub times: f32,
     /// [`Launch::still`], or what is known of it here.
     still: f64,
+    /// Its number in the lane.
+    pub index: u32,
     /// What is known of it.
     pub launch: &'l Launch,
 }
@@ -140,6 +142,7 @@ impl<'l> Places<'l> {
                 host: hosts[spot.lane as usize],
                 times: 1.0,
                 still: launch.still,
+                index: spot.launch,
                 launch,
             }
         };

@@ -84,8 +84,8 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Of the `known` steps; `None` if these lanes can't be played again, or not as they were measured.
-    /// `regular` says which steps are no stalls.
+    /// Of the `known` steps; `None` if these lanes can't be played again. `regular` says which steps are no
+    /// stalls.
     pub fn new(
         lanes: &'a [Lane],
         frame: &Frame,
@@ -96,9 +96,6 @@ impl<'a> Run<'a> {
         let graph = Graph::new(lanes, frame, known)?;
         let measured = graph.measured_work();
         let whole = graph.play(&measured);
-        if (whole / graph.measured - 1.0).abs() > MOST_OFF {
-            return None;
-        }
         let regular: Vec<bool> = regular.iter().zip(known).map(|(a, b)| *a && *b).collect();
         let is_sample = known.contains(&false);
         if is_sample && regular.iter().filter(|is| **is).count() < LEAST_STEPS {
@@ -117,6 +114,11 @@ impl<'a> Run<'a> {
             work,
             regular,
         })
+    }
+
+    /// How much less time it takes with the work as it was measured than it took, as a part of that.
+    pub fn shorter(&self) -> f64 {
+        1.0 - self.whole / self.graph.measured
     }
 
     fn scene(&self) -> Scene<'_> {
@@ -150,8 +152,11 @@ impl<'a> Run<'a> {
         busier.then(|| self.saved(&scene.without(group, &others, &slower, Excess::All)))
     }
 
-    /// What equal lanes would save.
-    pub fn equal(&self) -> Equal {
+    /// What equal lanes would save; `None` if the run can't be played again as it was measured.
+    pub fn equal(&self) -> Option<Equal> {
+        if self.shorter().abs() > MOST_OFF {
+            return None;
+        }
         let n = self.lanes.len();
         let scene = self.scene();
         let everybody: Vec<usize> = (0..n).collect();
@@ -209,7 +214,7 @@ impl<'a> Run<'a> {
                 Some((*other, both))
             });
         }
-        best
+        Some(best)
     }
 }
 
@@ -452,7 +457,7 @@ mod tests {
         let all = [true; STEPS - 1];
         let paces = Paces::new(&lanes, &frame, None);
         let run = Run::new(&lanes, &frame, &all, &all, &paces).expect("can be played again");
-        let equal = run.equal();
+        let equal = run.equal().expect("as long as it was");
         assert_eq!(equal.lanes, [2]);
         assert!((equal.share - 0.5).abs() < 0.03, "{equal:?}");
     }

@@ -449,7 +449,11 @@ fn no_rank_owns_stalls_that_all_have() {
 #[test]
 fn no_rank_owns_what_ranks_lose_that_are_late_in_turns() {
     // Another rank has 6 ms more to do in each step, and all differ by some µs.
-    let noise = |rank: usize, step: usize| ((rank * 7 + step * 13) % 31 * 10_000) as i64;
+    let noise = |rank: usize, step: usize| {
+        let mixed = ((rank * 1000 + step + 1) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed >> 32) as i64 % 31 * 10_000
+    };
     for ranks in [2, 4] {
         let does = |rank: usize, step: usize| Does {
             launches: 0,

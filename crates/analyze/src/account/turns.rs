@@ -11,7 +11,8 @@
 //! Rule: only operations in which all lanes are, and that are known of all lanes: collectives, and exchanges
 //! of two lanes. In a ring of more, one lane after the other waits for the late one.
 
-use super::frame::Frame;
+use super::frame::{median, Frame};
+use super::launches::Lane;
 use super::noise::expected;
 use super::places::{Cell, Places};
 use std::collections::HashMap;
@@ -26,8 +27,11 @@ const LEAST_CHANGES: f64 = 0.5;
 /// Of two lanes, fewer differences at a place don't show their noise.
 const LEAST_OF_TWO: usize = 8;
 
-/// From the 5 % to the 35 % quantile of a normal distribution, in standard deviations.
-const NORMAL: f64 = 1.26;
+/// From the 5 % to the 35 % quantile of a normal distribution, in standard deviations,
+const TAIL: f64 = 1.26;
+
+/// and from the 35 % to the 65 % quantile.
+const CENTRE: f64 = 0.771;
 
 /// The mean of |x| of a standard normal x.
 const MEAN_OF_NORMAL: f64 = 0.798;
@@ -42,31 +46,27 @@ pub struct Turns {
 }
 
 /// What it costs in these steps; `None` if too little is known.
-pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Turns> {
-    let ratio = last_by_noise(places.lanes);
+pub fn find(lanes: &[Lane], places: &Places, frame: &Frame, steps: &[bool]) -> Option<Turns> {
+    let mut ratios: HashMap<usize, f64> = HashMap::new();
     let (mut loss, mut variance, mut known) = (0.0, 0.0, 0);
     let mut changes = Changes::default();
     let mut at = AtPlace::default();
     let mut close = |at: &mut AtPlace| {
-        let apart = std::mem::take(at).of_steps();
-        let excess = match places.lanes {
-            2 => of_two(&apart.late),
-            _ => apart
-                .late
-                .iter()
-                .zip(&apart.others)
-                .map(|(late, others)| late - ratio * others)
-                .collect(),
-        };
+        let at = std::mem::take(at);
+        let (members, operations) = (at.members, at.operations);
+        let apart = at.of_steps();
+        let ratio = ratios.entry(members);
+        let excess = apart.beyond_noise(*ratio.or_insert_with(|| last_by_noise(members)));
         let n = excess.len() as f64;
         if excess.len() < 2 {
             return;
         }
+        let operations = operations * (members - 1) as f64 / (places.lanes - 1) as f64;
         let mean = excess.iter().sum::<f64>() / n;
         let squares: f64 = excess.iter().map(|of| (of - mean).powi(2)).sum();
-        loss += mean * apart.operations;
-        changes.add(&apart.last, (mean * apart.operations).max(0.0));
-        variance += apart.operations.powi(2) * squares / (n - 1.0) / n;
+        loss += mean * operations;
+        changes.add(&apart.last, (mean * operations).max(0.0));
+        variance += operations.powi(2) * squares / (n - 1.0) / n;
         known += excess.len();
     };
     let mut place = 0;
@@ -81,11 +81,15 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Turns> {
         at.operations += f64::from(operation[0].times);
         let exchanges = |cell: &Cell| cell.launch.sends || cell.launch.receives;
         let is_exchange = operation.iter().any(exchanges);
-        let mutual = places.lanes == 2 && operation.iter().all(|cell| cell.launch.is_mutual());
+        let members = match is_exchange {
+            true => 2,
+            false if operation.len() == places.lanes => places.lanes,
+            false => members(lanes, &operation[0]),
+        };
         let came: Vec<f64> = operation.iter().filter_map(Cell::still).collect();
-        if came.len() == places.lanes && (!is_exchange || mutual) {
-            at.is_exchange |= is_exchange;
-            at.add(came);
+        if members > 1 && came.len() == members && operation.len() == members {
+            at.members = members;
+            at.still.push(came);
         }
     }
     close(&mut at);
@@ -94,50 +98,80 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Turns> {
     least.then_some(Turns { loss, half })
 }
 
+/// How many lanes need each other in a collective; 0 is not known.
+fn members(lanes: &[Lane], cell: &Cell) -> usize {
+    let lane = &lanes[cell.lane as usize];
+    let kind = lane.kinds[cell.launch.kind as usize];
+    let group = lane.groups.get(&kind.communicator);
+    group.map_or(0, |group| group.ranks as usize)
+}
+
 /// What is known of a place.
 #[derive(Default)]
 struct AtPlace {
     operations: f64,
+    /// How many lanes its operations have.
+    members: usize,
+    /// By operation: for how long each of these lanes stood still.
+    still: Vec<Vec<f64>>,
+}
+
+/// How far apart lanes came to the operations of a place.
+struct Apart {
     /// By operation: how much later the last lane came than the mean of the others; of two lanes, how much
     /// later the first one did.
     late: Vec<f64>,
-    /// By operation: how far the others are from their mean, the mean of that.
+    /// By operation: how far the others are from their mean, the mean of that; nothing of two lanes.
     others: Vec<f64>,
     /// By operation: the last lane.
     last: Vec<usize>,
-    /// Operations are sends and receives.
-    is_exchange: bool,
 }
 
 impl AtPlace {
-    /// Takes in for how long each lane stood still in an operation: the last one for the shortest time.
-    fn add(&mut self, still: Vec<f64>) {
-        if let [a, b] = still[..] {
-            self.late.push(b - a);
-            return;
+    /// What differs from step to step. What is usual is no turn: a lane is late as a habit, or two stages of a
+    /// pipeline wait for each other by its schedule.
+    fn of_steps(mut self) -> Apart {
+        for lane in 0..self.members {
+            let usual = median(self.still.iter().map(|of| of[lane]).collect());
+            self.still.iter_mut().for_each(|of| of[lane] -= usual);
         }
+        let mut apart = Apart {
+            late: Vec::new(),
+            others: Vec::new(),
+            last: Vec::new(),
+        };
+        self.still.iter().for_each(|still| apart.add(still));
+        apart
+    }
+}
+
+impl Apart {
+    /// Takes in for how long each lane stood still in an operation: the last one for the shortest time.
+    fn add(&mut self, still: &[f64]) {
         let mut order: Vec<usize> = (0..still.len()).collect();
         order.sort_by(|a, b| still[*a].total_cmp(&still[*b]));
         let (last, others) = (order[0], &order[1..]);
+        self.last.push(last);
+        if let [a, b] = still {
+            self.late.push(b - a);
+            return;
+        }
         let n = others.len() as f64;
         let mean = others.iter().map(|lane| still[*lane]).sum::<f64>() / n;
-        self.last.push(last);
         self.late.push(mean - still[last]);
         let apart = |lane: &usize| (still[*lane] - mean).abs();
         self.others.push(others.iter().map(apart).sum::<f64>() / n);
     }
+}
 
-    /// What differs from step to step. Two stages of a pipeline wait for each other in every step by its
-    /// schedule, and nobody is late.
-    fn of_steps(mut self) -> AtPlace {
-        if self.is_exchange {
-            let mean = self.late.iter().sum::<f64>() / self.late.len() as f64;
-            self.late.iter_mut().for_each(|of| *of -= mean);
+impl Apart {
+    /// By operation: how much later the last lane came than by noise. `ratio` is [`last_by_noise`].
+    fn beyond_noise(&self, ratio: f64) -> Vec<f64> {
+        if self.others.is_empty() {
+            return of_two(&self.late);
         }
-        if self.last.is_empty() {
-            self.last = self.late.iter().map(|of| usize::from(*of < 0.0)).collect();
-        }
-        self
+        let both = self.late.iter().zip(&self.others);
+        both.map(|(late, others)| late - ratio * others).collect()
     }
 }
 
@@ -176,8 +210,8 @@ fn of_two(late: &[f64]) -> Vec<f64> {
     let mut sorted = late.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |part: f64| sorted[(part * (sorted.len() - 1) as f64).round() as usize];
-    let (lower, upper) = (at(0.35) - at(0.05), at(0.95) - at(0.65));
-    let noise = MEAN_OF_NORMAL * lower.min(upper) / NORMAL;
+    let tail = (at(0.35) - at(0.05)).min(at(0.95) - at(0.65)) / TAIL;
+    let noise = MEAN_OF_NORMAL * tail.min((at(0.65) - at(0.35)) / CENTRE);
     late.iter().map(|of| of.abs() - noise).collect()
 }
 
@@ -193,4 +227,88 @@ fn last_by_noise(lanes: usize) -> f64 {
     let mean = others.iter().sum::<f64>() / (n - 1.0);
     let apart = others.iter().map(|of| (of - mean).abs()).sum::<f64>() / (n - 1.0);
     (at(lanes) - mean) / apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEPS: usize = 120;
+
+    /// What lanes lose in turns at a place, a step, and whether the last one changes as by chance, if this is
+    /// how late each comes to it.
+    fn lost(members: usize, late: impl Fn(usize, usize) -> f64) -> (f64, bool) {
+        let still = |step: usize| -> Vec<f64> {
+            let late: Vec<f64> = (0..members).map(|lane| late(lane, step)).collect();
+            let last = late.iter().copied().fold(0.0, f64::max);
+            late.iter().map(|late| last - late).collect()
+        };
+        let at = AtPlace {
+            operations: STEPS as f64,
+            members,
+            still: (0..STEPS).map(still).collect(),
+        };
+        let apart = at.of_steps();
+        let excess = apart.beyond_noise(last_by_noise(members));
+        let mean = excess.iter().sum::<f64>() / STEPS as f64;
+        let mut changes = Changes::default();
+        changes.add(&apart.last, mean.max(0.0));
+        (mean, changes.are_usual())
+    }
+
+    /// A lane of so many, another one in each step.
+    fn turn(lanes: usize, step: usize) -> usize {
+        let mixed = (step as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 40) as usize % lanes
+    }
+
+    #[test]
+    fn who_is_late_in_turns_makes_the_others_wait_for_all_of_it() {
+        for members in [2, 3, 8] {
+            let late = |lane: usize, step: usize| {
+                if turn(members, step) == lane {
+                    50.0
+                } else {
+                    0.0
+                }
+            };
+            let (mean, changes) = lost(members, late);
+            assert!((mean - 50.0).abs() < 1.0 && changes, "{members}: {mean}");
+        }
+        // Two of eight, which are late in a quarter of the steps.
+        let (mean, changes) = lost(
+            2,
+            |lane, step| {
+                if turn(8, step) == lane {
+                    50.0
+                } else {
+                    0.0
+                }
+            },
+        );
+        assert!((mean - 12.5).abs() < 4.0 && changes, "{mean}");
+    }
+
+    #[test]
+    fn who_is_always_late_is_not_late_in_turns() {
+        for members in [2, 3, 8] {
+            let (mean, _) = lost(members, |lane, _| if lane == 1 { 50.0 } else { 0.0 });
+            assert_eq!(mean, 0.0, "{members}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_late_at_times_costs_no_more_in_turns_than_by_itself() {
+        for members in [2, 3, 8] {
+            let late = |lane: usize, step: usize| {
+                if lane == 1 && step.is_multiple_of(4) {
+                    50.0
+                } else {
+                    0.0
+                }
+            };
+            let (mean, _) = lost(members, late);
+            assert!((mean - 12.5).abs() < 0.1, "{members}: {mean}");
+        }
+    }
 }

@@ -6,13 +6,15 @@
 //! (F. Yates, "The analysis of replicated experiments when the field results are incomplete", 1933). How long
 //! it took, and for how long computing stood still for it, are means.
 //!
-//! What differs from step to step is not in it, so it says nothing of lanes that are late in turns.
+//! What differs from step to step is not in it: if lanes are late in turns, it is shorter than the steps are.
 //!
 //! Rule: the error is how much the answer differs if a part of the run is left out (a jackknife).
 
+use super::division;
 use super::frame::{symbols, Frame};
 use super::launches::{Exchange, Lane, Launch};
 use super::pace::Paces;
+use super::places::Places;
 use super::replay::{self, Equal, Run};
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -43,17 +45,26 @@ const TURNS: usize = 12;
 /// When the typical steps begin, ns: 0 is not known.
 const ORIGIN: i64 = 1 << 40;
 
-/// What equal lanes would save of the steps that are alike.
+/// What the typical step says of the steps that are alike.
 pub struct Found {
-    /// The share of their wall.
-    pub equal: Equal,
+    /// What equal lanes would save, as a share of their wall; `None` if the typical step does not take as long
+    /// as the steps do.
+    pub equal: Option<Equal>,
     /// Their wall, ns.
     pub wall: f64,
+    /// The part by which the typical step is shorter than the steps are on average. If lanes are late in
+    /// turns, it is: in each step all wait for the last one, and no lane has more work on average.
+    pub shorter: f64,
 }
 
-/// Finds it; `None` if too little is known of some lane, or the typical step does not take as long as the
-/// steps do. `regular` says which steps are no stalls.
-pub fn find(lanes: &[Lane], frame: &Frame, regular: &[bool], paces: &Paces) -> Option<Found> {
+/// Finds it; `None` if too little is known of some lane. `regular` says which steps are no stalls.
+pub fn find(
+    lanes: &[Lane],
+    frame: &Frame,
+    places: &Places,
+    regular: &[bool],
+    paces: &Paces,
+) -> Option<Found> {
     let of_lane = |(number, lane)| Programs::of(lane, number, frame, regular);
     let all: Vec<Programs> = lanes
         .iter()
@@ -68,7 +79,7 @@ pub fn find(lanes: &[Lane], frame: &Frame, regular: &[bool], paces: &Paces) -> O
         return None;
     }
     let mut all: Vec<OfLane> = all.into_iter().map(|of| of.lane(&alike)).collect();
-    fit(&mut all, frame, &alike);
+    fit(&mut all, frame, &alike, &division::waited(lanes, places));
     let wall: f64 = alike.iter().map(|step| frame.wall[*step]).sum();
     let period = (wall / alike.len() as f64).round();
     let is_known = |lane: &OfLane| lane.is_known(period);
@@ -84,10 +95,17 @@ pub fn find(lanes: &[Lane], frame: &Frame, regular: &[bool], paces: &Paces) -> O
         skipped: WARM_UP,
         by_hosts: false,
     };
-    let mut equal = Run::new(&typical, &steps, &[true; STEPS], &[true; STEPS], paces)?.equal();
-    let half = equal.share * error(&all, &equal.lanes);
-    equal.interval = (equal.interval.0 - half, equal.interval.1 + half);
-    Some(Found { equal, wall })
+    let run = Run::new(&typical, &steps, &[true; STEPS], &[true; STEPS], paces)?;
+    let equal = run.equal().map(|mut equal| {
+        let half = equal.share * error(&all, &equal.lanes);
+        equal.interval = (equal.interval.0 - half, equal.interval.1 + half);
+        equal
+    });
+    Some(Found {
+        equal,
+        wall,
+        shorter: run.shorter(),
+    })
 }
 
 /// The error of how much less lanes stand still than the others, as a part of it: by leaving out each part of
@@ -115,7 +133,7 @@ fn error(all: &[OfLane], lanes: &[usize]) -> f64 {
 
 /// When steps began and how long after that each launch did, in all lanes: what lanes do together keeps them
 /// in step.
-fn fit(lanes: &mut [OfLane], frame: &Frame, steps: &[usize]) {
+fn fit(lanes: &mut [OfLane], frame: &Frame, steps: &[usize], waited: &[Vec<f32>]) {
     let origin = frame.begins[0][0];
     let mut until = 0.0;
     let ends = frame.wall.iter().map(|wall| {
@@ -144,8 +162,8 @@ fn fit(lanes: &mut [OfLane], frame: &Frame, steps: &[usize]) {
         let values = timed.iter().map(|(s, p, start)| (*s, start - after[*p]));
         means(values, &mut began);
     }
-    for lane in lanes.iter_mut() {
-        lane.sum(&began, origin);
+    for (lane, waited) in lanes.iter_mut().zip(waited) {
+        lane.sum(&began, origin, waited);
     }
 }
 
@@ -225,6 +243,9 @@ struct Sums {
     timed: f64,
     starts: f64,
     length: f64,
+    /// Those of which it is known how long they waited for other lanes: that, ns.
+    met: f64,
+    waited: f64,
     /// Those whose exposed time is known: that, and from when computing stood still until the end, ns.
     known: f64,
     still: f64,
@@ -236,6 +257,8 @@ impl Sums {
         self.timed += other.timed;
         self.starts += other.starts;
         self.length += other.length;
+        self.met += other.met;
+        self.waited += other.waited;
         self.known += other.known;
         self.still += other.still;
         self.stands += other.stands;
@@ -343,11 +366,14 @@ impl OfLane<'_> {
     }
 
     /// Sums what was timed. `began` says when each step did, ns after `origin`.
-    fn sum(&mut self, began: &[f64], origin: i64) {
+    fn sum(&mut self, began: &[f64], origin: i64, waited: &[f32]) {
         let steps = self.begins.len();
         for (step, begin) in self.begins.iter().enumerate() {
-            let launches = &self.lane.launches[*begin..begin + self.launches.len()];
-            for (launch, sums) in launches.iter().zip(&mut self.sums) {
+            let of_step = *begin..begin + self.launches.len();
+            let launches = self.lane.launches[of_step.clone()]
+                .iter()
+                .zip(&waited[of_step]);
+            for ((launch, waited), sums) in launches.zip(&mut self.sums) {
                 if launch.start == 0 {
                     continue;
                 }
@@ -355,6 +381,10 @@ impl OfLane<'_> {
                 sum.timed += 1.0;
                 sum.starts += (launch.start - origin) as f64 - began[step];
                 sum.length += (launch.stop - launch.start).max(0) as f64;
+                if !waited.is_nan() {
+                    sum.met += 1.0;
+                    sum.waited += f64::from(*waited);
+                }
                 if !launch.still.is_nan() {
                     sum.known += 1.0;
                     sum.still += launch.still;
@@ -435,6 +465,11 @@ impl OfLane<'_> {
                 start,
                 stop,
                 ns: length as f32,
+                synced: if of.met > 0.0 {
+                    (of.waited / of.met) as u32 + 1
+                } else {
+                    0
+                },
                 still: mean(of.still),
                 // Of none, the mean is no number.
                 stands: if mean(of.stands) > 0.0 {
@@ -539,6 +574,10 @@ mod tests {
     }
 
     fn found(lanes: &[Lane]) -> Option<Equal> {
+        all_found(lanes)?.equal
+    }
+
+    fn all_found(lanes: &[Lane]) -> Option<Found> {
         let begins: Vec<i64> = (0..=STEPS).map(|step| ORIGIN + step * PERIOD).collect();
         let frame = Frame {
             begins: vec![begins; lanes.len()],
@@ -547,9 +586,11 @@ mod tests {
             by_hosts: false,
         };
         let regular = [true; STEPS as usize];
-        let found = find(lanes, &frame, &regular, &Paces::new(lanes, &frame, None))?;
+        let places = Places::new(lanes, &frame);
+        let paces = Paces::new(lanes, &frame, None);
+        let found = find(lanes, &frame, &places, &regular, &paces)?;
         assert_eq!(found.wall, (STEPS * PERIOD) as f64);
-        Some(found.equal)
+        Some(found)
     }
 
     #[test]
@@ -562,6 +603,79 @@ mod tests {
             let (low, high) = equal.interval;
             assert!(low > 0.2 && high < 0.25, "{equal:?}");
         }
+    }
+
+    /// Two lanes that meet in a collective once a step, after 50 ms of work, and `late` says after which one.
+    fn together(works: impl Fn(u32, i64) -> i64, of: i64) -> [Lane; 2] {
+        let kind = Kind {
+            communicator: 0,
+            function: tables::Names::default().intern("AllReduce"),
+            bytes: 8,
+            graph: 0,
+        };
+        let group = Group {
+            ranks: 2,
+            id: "two".to_owned(),
+        };
+        [0, 1].map(|own| {
+            let launch = |step: i64| {
+                let at = |ms: i64| ORIGIN + step * PERIOD + ms * MS;
+                let (own, other) = (works(own, step), works(1 - own, step));
+                let stop = own.max(other) + 10;
+                let known = Launch {
+                    start: at(own),
+                    stop: at(stop),
+                    ns: ((stop - own) * MS) as f32,
+                    still: ((stop - own) * MS) as f64,
+                    stands: at(own),
+                    ..Launch::default()
+                };
+                let unknown = Launch {
+                    ns: f32::NAN,
+                    still: f64::NAN,
+                    ..Launch::default()
+                };
+                let is_timed = step % of == 0;
+                Launch {
+                    api: at(0) + 1,
+                    sends: true,
+                    receives: true,
+                    ..if is_timed { known } else { unknown }
+                }
+            };
+            Lane {
+                kinds: vec![kind],
+                launches: (0..STEPS).map(launch).collect(),
+                groups: HashMap::from([(0, group.clone())]),
+                ..Lane::default()
+            }
+        })
+    }
+
+    #[test]
+    fn the_typical_step_is_shorter_than_steps_in_which_lanes_are_late_in_turns() {
+        // Steps take 90 ms: 80 of work of one lane in turns, and 10 of transfer. On average, each works for 55.
+        let turns = |own: u32, step: i64| {
+            if (step / 3 + i64::from(own)) % 2 == 0 {
+                80
+            } else {
+                30
+            }
+        };
+        for of in [1, 3] {
+            let found = all_found(&together(turns, of)).expect("known");
+            assert!(
+                (found.shorter - 25.0 / 90.0).abs() < 0.05,
+                "{}",
+                found.shorter
+            );
+            assert!(found.equal.is_none());
+        }
+        // Of one that is always late, it is as long.
+        let found = all_found(&together(|own, _| if own == 0 { 80 } else { 30 }, 3));
+        let found = found.expect("known");
+        assert!(found.shorter.abs() < 0.01, "{}", found.shorter);
+        assert_eq!(found.equal.expect("as long").lanes, [0]);
     }
 
     #[test]

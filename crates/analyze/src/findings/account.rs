@@ -130,6 +130,7 @@ fn several(account: &Account, answer: &Answer, wall_us: Option<f64>) -> Finding 
     let names: Vec<String> = names.map(|rank| rank.to_string()).collect();
     Finding {
         evidence: Evidence::Unequal(Unequal {
+            source: answer.source,
             ranks: account.ranks.len() as u64,
             steps: account.steps,
             wall_us: account.wall_us,

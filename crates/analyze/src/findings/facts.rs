@@ -7,7 +7,7 @@
 //! Rule: nothing here is text for people. What a program compares, sorts or joins is a field.
 
 use super::BusyGpu;
-use crate::account::Cause;
+use crate::account::{Cause, Source};
 use crate::arrivals::InheritedFrom;
 use crate::deaths::Death;
 use crate::efficiency::ShareOfCeiling;
@@ -239,12 +239,14 @@ pub struct Stalls {
     pub steps: Option<InSteps>,
 }
 
-/// Ranks with more work than others, by a replay of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Ranks with more work than others.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unequal {
+    /// What shows it.
+    pub source: Source,
     /// Ranks of the job.
     pub ranks: u64,
-    /// Steps that were played again.
+    /// Steps that it is shown of.
     pub steps: u64,
     /// Their wall time, µs.
     pub wall_us: f64,

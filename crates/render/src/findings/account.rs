@@ -2,7 +2,7 @@
 
 use super::words::{costs, interval, rank, who};
 use super::Figures;
-use analyze::account::{Account, Open, LEAST_HALF, MATTERS};
+use analyze::account::{Account, Open, Source, LEAST_HALF, MATTERS};
 use analyze::findings::{Cause, Finding, InSteps, Loss, Unequal};
 use analyze::spelling::{percent, plural, time, times};
 
@@ -98,13 +98,24 @@ pub(super) fn unequal(of: &Finding, by: &Unequal) -> String {
 /// What that rests on.
 pub(super) fn replayed(of: &Finding, by: &Unequal) -> String {
     let interval = of.loss.as_ref().map_or(String::new(), interval);
-    format!(
-        "The run was played again over the dependencies of the operations of {}, with equal work on these \
-         ranks: {} of {} in all. The cost is an estimate. Interval: {interval}.",
-        plural(by.ranks, "rank", "ranks"),
-        plural(by.steps, "step", "steps"),
-        time(by.wall_us),
-    )
+    let ranks = plural(by.ranks, "rank", "ranks");
+    let steps = plural(by.steps, "step", "steps");
+    let steps = format!("{steps} of {} in all", time(by.wall_us));
+    match by.source {
+        Source::Waits if by.in_turns => format!(
+            "Another rank comes last from step to step in the operations of {ranks}, and later than by noise. \
+             For so long the others' GPUs stood still, in {steps}. Interval: {interval}."
+        ),
+        Source::Sample if by.in_turns => format!(
+            "Another rank comes last from step to step, and later than by noise. A step in which each of \
+             {ranks} has its average work, played over the dependencies of their operations, is shorter than \
+             the steps were: {steps}. The cost is an estimate. Interval: {interval}."
+        ),
+        _ => format!(
+            "The run was played again over the dependencies of the operations of {ranks}, with equal work on \
+             these ranks: {steps}. The cost is an estimate. Interval: {interval}."
+        ),
+    }
 }
 
 /// How much longer a host may work than another and be called as quick, as a part of a step: hosts of healthy

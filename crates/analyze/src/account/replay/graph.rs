@@ -378,6 +378,7 @@ impl Graph {
             tie.begun.push((begun[index], clock));
             tie.ended.push(ended[index]);
             let took = (launch.stop - launch.start).max(0) as f64;
+            let took = (took - launch.synced().unwrap_or(0.0)).max(0.0);
             tie.shortest = tie
                 .shortest
                 .map_or(Some(took), |least| Some(least.min(took)));
