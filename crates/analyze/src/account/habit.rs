@@ -164,7 +164,8 @@ pub fn find(
         Some(shares.of_time(of, total))
     };
     let played = || {
-        let found = replay::Run::new(lanes, frame, &known, regular, &paces)?.equal()?;
+        let run = replay::Run::new(lanes, frame, &known, regular, &paces)?;
+        let found = run.is_as_measured().then(|| run.equal())?;
         let is_known = |of: &(&bool, &bool)| *of.1;
         let of_known = regular.iter().zip(&known).filter(is_known);
         let of = of_all(of_known.map(|of| *of.0)) * total;

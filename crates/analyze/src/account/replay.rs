@@ -152,11 +152,13 @@ impl<'a> Run<'a> {
         busier.then(|| self.saved(&scene.without(group, &others, &slower, Excess::All)))
     }
 
-    /// What equal lanes would save; `None` if the run can't be played again as it was measured.
-    pub fn equal(&self) -> Option<Equal> {
-        if self.shorter().abs() > MOST_OFF {
-            return None;
-        }
+    /// Whether it takes as long with the work as it was measured.
+    pub fn is_as_measured(&self) -> bool {
+        self.shorter().abs() <= MOST_OFF
+    }
+
+    /// What equal lanes would save.
+    pub fn equal(&self) -> Equal {
         let n = self.lanes.len();
         let scene = self.scene();
         let everybody: Vec<usize> = (0..n).collect();
@@ -214,7 +216,7 @@ impl<'a> Run<'a> {
                 Some((*other, both))
             });
         }
-        Some(best)
+        best
     }
 }
 
@@ -457,7 +459,7 @@ mod tests {
         let all = [true; STEPS - 1];
         let paces = Paces::new(&lanes, &frame, None);
         let run = Run::new(&lanes, &frame, &all, &all, &paces).expect("can be played again");
-        let equal = run.equal().expect("as long as it was");
+        let equal = run.equal();
         assert_eq!(equal.lanes, [2]);
         assert!((equal.share - 0.5).abs() < 0.03, "{equal:?}");
     }

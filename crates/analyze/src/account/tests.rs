@@ -221,6 +221,29 @@ fn a_sample_of_calls_stands_for_all_of_them() {
 }
 
 #[test]
+fn a_rank_is_named_if_its_price_matters_and_is_no_chance() {
+    let late = Does {
+        launches: 9 * MS,
+        arrives: 10 * MS,
+    };
+    let account = account(&job(&[EARLY, late], "AllReduce", 60, |_| true));
+    let named = |percent: f64, sure: f64, ranks: &[usize]| {
+        let mut account = account.clone();
+        let answer = &mut account.answers[0];
+        answer.loss_us = percent / 100.0 * account.wall_us;
+        answer.sure_us = sure / 100.0 * account.wall_us;
+        answer.ranks = ranks.to_vec();
+        account.late().count() == 1
+    };
+    assert!(named(7.0, 3.0, &[1]));
+    assert!(!named(7.0, 2.0, &[1]), "two standard errors from nothing");
+    assert!(!named(4.9, 4.0, &[1]), "it costs little");
+    // None of many is chosen.
+    assert!(named(7.0, 2.0, &[]));
+    assert!(!named(7.0, 0.5, &[]));
+}
+
+#[test]
 fn sends_and_receives_of_one_launch_are_one_operation() {
     let late = Does {
         launches: 9 * MS,
