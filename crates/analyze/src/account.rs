@@ -43,6 +43,7 @@ pub use habit::Source;
 pub use launches::Gatherer;
 
 use crate::streams::{Busier, Streams};
+use crate::time::Nanos;
 use launches::{Lane, Launch};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -289,7 +290,12 @@ pub struct Answer {
 impl Account {
     /// The median step, µs.
     pub(crate) fn usual_us(&self) -> f64 {
-        frame::median(self.walls_ns.iter().map(|ns| *ns as f64 / 1e3).collect())
+        frame::median(
+            self.walls_ns
+                .iter()
+                .map(|ns| Nanos::from(*ns).us())
+                .collect(),
+        )
     }
 
     /// After how many of its steps their times come again, 1 if they don't; `None` if hosts say how long they
@@ -313,7 +319,7 @@ impl Gatherer {
         let (slow, exposed) = links::find(&lanes, &places, &frame);
         let stalls = stalls::find(&places, &frame, &links::usual_steps(&slow, &frame));
         let division = division::divide(&lanes, &places, &frame);
-        let waits = division.iter().map(|rank| 1e3 * rank.wait_us);
+        let waits = division.iter().map(|rank| Nanos::from_us(rank.wait_us).0);
         let waits = waits.fold((f64::INFINITY, 0.0f64), |(least, most), ns| {
             (least.min(ns), most.max(ns))
         });
@@ -368,12 +374,12 @@ impl Gatherer {
             },
             steps: frame.wall.len() as u64,
             skipped: frame.skipped as u64,
-            wall_us: frame.total() / 1e3,
+            wall_us: Nanos(frame.total()).us(),
             walls_ns: frame.wall.iter().map(|ns| ns.max(0.0) as u64).collect(),
             by_hosts: frame.by_hosts,
             efficiencies: Efficiencies::of(
                 &division,
-                frame.total() / 1e3,
+                Nanos(frame.total()).us(),
                 together >= Some(habit::LEAST_TOGETHER),
             )
             .filter(|_| lanes.len() > 1),
@@ -416,11 +422,11 @@ fn still_between(
 ) -> (f64, f64) {
     let all = vec![true; frame.wall.len()];
     let seen = places.scaled(&all, |cell| cell.still().or(cell.launch.length()));
-    let n = ranks.len() as f64 * frame.total() / 1e3;
+    let n = Nanos(ranks.len() as f64 * frame.total()).us();
     let low = ranks.iter().map(|rank| rank.still_us()).sum::<f64>() / n;
     let high = ranks.iter().zip(&seen).map(|(rank, seen)| {
         if places.is_dark(seen) {
-            frame.total() / 1e3
+            Nanos(frame.total()).us()
         } else {
             rank.still_us() + rank.unknown_us
         }
@@ -444,17 +450,17 @@ fn exposed_calls(of: links::Exposed, lanes: &[Lane]) -> ExposedCalls {
         communicator: group.map_or(String::new(), |group| group.id.clone()),
         function: of.function,
         bytes: of.bytes,
-        exposed_us: of.still / 1e3,
-        transfer_us: of.ns / 1e3,
+        exposed_us: Nanos(of.still).us(),
+        transfer_us: Nanos(of.ns).us(),
     }
 }
 
 fn slow_link(slow: links::Slow, lanes: &[Lane], frame: &frame::Frame) -> SlowLink {
-    let loss_us = slow.share * frame.total() / 1e3;
+    let loss_us = Nanos(slow.share * frame.total()).us();
     let at = |step: usize| {
         let (lane, last) = (slow.lanes[0], frame.begins[0].len() - 1);
         let since = lanes[lane].launches[0].api;
-        (frame.begins[lane][step.min(last)] - since) as f64 / 1e3
+        Nanos::from(frame.begins[lane][step.min(last)] - since).us()
     };
     SlowLink {
         communicator: lanes[slow.lanes[0]]
@@ -463,7 +469,7 @@ fn slow_link(slow: links::Slow, lanes: &[Lane], frame: &frame::Frame) -> SlowLin
             .map_or(String::new(), |group| group.id.clone()),
         loss_us,
         interval_us: ((1.0 - LEAST_HALF) * loss_us, (1.0 + LEAST_HALF) * loss_us),
-        transfer_us: (slow.took.0 / 1e3, slow.took.1 / 1e3),
+        transfer_us: (Nanos(slow.took.0).us(), Nanos(slow.took.1).us()),
         transfers: slow.slow,
         when_us: slow.steps.map(|(from, to)| (at(from), at(to + 1))),
         ranks: slow.lanes,
@@ -524,21 +530,23 @@ fn answers<'s>(
             .filter(|_| !mostly_stalls)
             .and_then(|late| by_windows(shown(late.lane)?, (loss - stalled) / total));
         Answer {
-            loss_us: loss / 1e3,
+            loss_us: Nanos(loss).us(),
             share: loss / total,
             interval_us: (
-                (low + added).min(loss - least) / 1e3,
-                (high + added).max(loss + least).min(total) / 1e3,
+                Nanos((low + added).min(loss - least)).us(),
+                Nanos((high + added).max(loss + least).min(total)).us(),
             ),
-            slowing_us: habit.slowing / 1e3,
-            sure_us: (habit.sure + added).min(loss) / 1e3,
-            with_other: habit.with.map(|(lane, loss)| (lane, (loss + added) / 1e3)),
-            stalls_us: stalled / 1e3,
+            slowing_us: Nanos(habit.slowing).us(),
+            sure_us: Nanos((habit.sure + added).min(loss)).us(),
+            with_other: habit
+                .with
+                .map(|(lane, loss)| (lane, Nanos(loss + added).us())),
+            stalls_us: Nanos(stalled).us(),
             stalls: one_stalled.map_or(0, |lane| stalls.count[lane]),
             longest_us: one_stalled.and_then(|lane| {
                 let (ns, step) = stalls.longest[lane]?;
                 let began = frame.begins[lane][step] - lanes[lane].launches[0].api;
-                Some((ns / 1e3, began as f64 / 1e3))
+                Some((Nanos(ns).us(), Nanos::from(began).us()))
             }),
             cause: by_stalls
                 .or(by_windows)
@@ -548,10 +556,12 @@ fn answers<'s>(
             last: late.map_or((0, 0), |late| late.last),
             sends: late.map_or(0, |late| late.sends),
             launched_share: late.and_then(|late| late.launched),
-            host_longer_us: late.and_then(|late| late.host_longer).map(|ns| ns / 1e3),
+            host_longer_us: late
+                .and_then(|late| late.host_longer)
+                .map(|ns| Nanos(ns).us()),
             hosts_need_us: habit
                 .hosts_need
-                .map(|share| share * total / frame.wall.len().max(1) as f64 / 1e3),
+                .map(|share| Nanos(share * total / frame.wall.len().max(1) as f64).us()),
             ranks: habit.lanes,
         }
     };

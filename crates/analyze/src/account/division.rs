@@ -11,6 +11,7 @@ use super::launches::Lane;
 use super::places::{Cell, Places, Scaled};
 use crate::subject::ProcessId;
 use crate::subject::RankId;
+use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -96,9 +97,9 @@ pub fn most_waits(places: &Places, frame: &Frame) -> Vec<f64> {
     let seen = places.scaled(&all, most);
     let of = |seen: &Scaled| {
         if places.is_dark(seen) {
-            frame.total() / 1e3
+            Nanos(frame.total()).us()
         } else {
-            seen.sum / 1e3 * seen.operations / seen.covered.max(1.0)
+            Nanos(seen.sum).us() * seen.operations / seen.covered.max(1.0)
         }
     };
     seen.iter().map(of).collect()
@@ -134,7 +135,7 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
         let mut take = |ns: f64| {
             let ns = (ns.round() as i64).clamp(0, left);
             left -= ns;
-            ns as f64 / 1e3
+            Nanos::from(ns).us()
         };
         let wait_us = take(waits[index].sum.min(still[index].sum));
         let transfer_us = take(still[index].sum - waits[index].sum);
@@ -149,7 +150,7 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
             process: lane.process.clone(),
 
             device: lane.device,
-            work_us: left as f64 / 1e3,
+            work_us: Nanos::from(left).us(),
             wait_us,
             transfer_us,
             unknown_us,

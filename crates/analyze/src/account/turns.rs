@@ -65,7 +65,10 @@ pub fn find(lanes: &[Lane], places: &Places, frame: &Frame, steps: &[bool]) -> O
         let mean = excess.iter().sum::<f64>() / n;
         let squares: f64 = excess.iter().map(|of| (of - mean).powi(2)).sum();
         loss += mean * operations;
-        changes.add(&apart.last, (mean * operations).max(0.0));
+        changes.add(
+            &apart.last_of_late(&excess, mean),
+            (mean * operations).max(0.0),
+        );
         variance += operations.powi(2) * squares / (n - 1.0) / n;
         known += excess.len();
     };
@@ -173,6 +176,14 @@ impl Apart {
         let both = self.late.iter().zip(&self.others);
         both.map(|(late, others)| late - ratio * others).collect()
     }
+
+    /// The last lane of the operations in which it is later beyond noise than on average. In the others, any
+    /// may be last.
+    fn last_of_late(&self, excess: &[f64], mean: f64) -> Vec<usize> {
+        let all = self.last.iter().zip(excess);
+        let late = all.filter(|(_, excess)| **excess > mean.max(0.0));
+        late.map(|(lane, _)| *lane).collect()
+    }
 }
 
 /// How often another lane is last than in the operation before at the same place: where most is lost.
@@ -185,6 +196,9 @@ struct Changes {
 impl Changes {
     fn add(&mut self, last: &[usize], lost: f64) {
         let n = last.len() as f64;
+        if n < 2.0 {
+            return;
+        }
         let mut times: HashMap<usize, f64> = HashMap::new();
         for lane in last {
             *times.entry(*lane).or_default() += 1.0;
@@ -196,9 +210,9 @@ impl Changes {
     }
 
     /// Whether the last lane changes from step to step. If the same one is last for a part of the run, and
-    /// then another, each is late by itself.
+    /// then another, each is late by itself; and so is one that is last whenever any is late.
     fn are_usual(&self) -> bool {
-        self.seen >= LEAST_CHANGES * self.by_chance
+        self.by_chance > 0.0 && self.seen >= LEAST_CHANGES * self.by_chance
     }
 }
 
@@ -252,7 +266,7 @@ mod tests {
         let excess = apart.beyond_noise(last_by_noise(members));
         let mean = excess.iter().sum::<f64>() / STEPS as f64;
         let mut changes = Changes::default();
-        changes.add(&apart.last, mean.max(0.0));
+        changes.add(&apart.last_of_late(&excess, mean), mean.max(0.0));
         (mean, changes.are_usual())
     }
 
@@ -307,8 +321,22 @@ mod tests {
                     0.0
                 }
             };
-            let (mean, _) = lost(members, late);
+            let (mean, changes) = lost(members, late);
             assert!((mean - 12.5).abs() < 0.1, "{members}: {mean}");
+            assert!(!changes, "{members}");
+        }
+    }
+
+    #[test]
+    fn two_that_are_late_one_after_the_other_are_late_by_themselves() {
+        for members in [2, 3, 8] {
+            let late = |lane: usize, step: usize| {
+                let noise = turn(100, 8 * step + lane) as f64 / 100.0;
+                let is_late = lane == usize::from(step < STEPS / 3);
+                noise + if is_late { 50.0 } else { 0.0 }
+            };
+            let (_, changes) = lost(members, late);
+            assert!(!changes, "{members}");
         }
     }
 }

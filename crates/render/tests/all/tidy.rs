@@ -95,9 +95,6 @@ fn analyze_has_no_sentences() {
     assert_eq!(found, [""; 0]);
 }
 
-/// Modules of `analyze` in which times are still plain numbers.
-const NOT_TYPED: [&str; 1] = ["account"];
-
 /// Whether a line multiplies or divides by the ratio of two units of time.
 fn converts(line: &str) -> bool {
     let ratios = ["1e3", "1e6", "1e9", "1e-3", "1e-6", "1e-9"];
@@ -115,7 +112,7 @@ fn one_module_of_analyze_converts_units_of_time() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyze/src");
     let mut all = Vec::new();
     sources(&root, &mut all);
-    let (mut found, mut not_typed) = (Vec::new(), BTreeSet::new());
+    let mut found = Vec::new();
     for path in all {
         let inside = path.strip_prefix(&root).expect("inside");
         let module = inside.iter().next().expect("a name").to_string_lossy();
@@ -123,16 +120,12 @@ fn one_module_of_analyze_converts_units_of_time() {
         let text = std::fs::read_to_string(&path).expect("a source");
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
         for line in code.lines().filter(|line| converts(line)) {
-            if NOT_TYPED.contains(&module) {
-                not_typed.insert(module.to_owned());
-            } else if module != "time" {
+            if module != "time" {
                 found.push(format!("{}: {line}", path.display()));
             }
         }
     }
     assert_eq!(found, [""; 0]);
-    // One that is done is no longer an exception.
-    assert!(not_typed.iter().eq(NOT_TYPED), "{not_typed:?}");
 }
 
 #[test]
