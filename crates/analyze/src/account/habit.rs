@@ -209,13 +209,13 @@ pub fn find(
             habit => closest(played(), of_sample()).or(habit)?,
         }
     };
-    let turns = turns::find(lanes, places, frame, regular);
-    let turns = turns.filter(|_| !places.unseen || places.bounded);
+    let turns = || {
+        let is_seen = !places.unseen || places.bounded;
+        is_seen.then(|| turns::find(lanes, places, frame, regular))?
+    };
     let in_turns = match places.together() {
-        Some(part) if part >= LEAST_TOGETHER => turns.map(together_in_turns),
-        _ => turns
-            .zip(shorter)
-            .and_then(|of| apart_in_turns(of.0, of.1 * total, waits, total)),
+        Some(part) if part >= LEAST_TOGETHER => turns().map(together_in_turns),
+        _ => shorter.and_then(|part| apart_in_turns(turns()?, part * total, waits, total)),
     };
     if let Some(turns) = in_turns.filter(|turns| turns.explains_more_than(&habit, total)) {
         habit = turns;
@@ -297,10 +297,9 @@ fn together_in_turns(turns: Turns) -> Habit {
     }
 }
 
-/// The same if they don't, of steps that take `total`: a typical step is `shorter` than those, and
-/// in single operations lanes are late by turns. If one of both does not matter, the other is by chance, or
-/// has another cause. Between these and all that lanes waited is the price: what they waited for turns, some
-/// would have waited for the schedule.
+/// The same if they don't, in steps that take `total`. Two things must show it: a typical step is `shorter`
+/// than the steps are, and single operations have lanes that are late in turns. The price is between the
+/// lesser of these and all that lanes waited, of which they would wait a part by the schedule.
 fn apart_in_turns(turns: Turns, shorter: f64, waits: (f64, f64), total: f64) -> Option<Habit> {
     let least = shorter.min(turns.loss - turns.half);
     (least >= MATTERS * total).then(|| Habit {

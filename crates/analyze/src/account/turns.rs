@@ -1,15 +1,19 @@
 //! What ranks cost that are late in turns: in each step another one is last, so none of them owns the loss.
 //!
-//! Of each operation: how much later the last lane came than the mean of the others, by the exposed times.
-//! Lanes that do the same differ by noise, too, and one of many is always the last. What the last one is
-//! later than by noise is the loss.
+//! Of each operation: how much later the last lane came than the mean of the others, by the exposed times,
+//! less what is usual of each lane there. Lanes that do the same differ by noise, too, and one of many is
+//! always the last. What the last one is later than by noise is the loss.
 //!
 //! The noise of three lanes or more is that of the others in the same operation: they are the lower order
-//! statistics of a normal sample. Of two lanes, the lower tail of the differences at a place shows it: if
-//! each lane is late in half of the steps, the lower half of the differences are those of one of them.
+//! statistics of a normal sample. Of two lanes, the differences at a place show it. If each lane is late in
+//! half of the steps, the lower half of the differences are those of one of them. If both are late in few
+//! steps, as two of many are, the differences in the middle are those without a late one.
 //!
-//! Rule: only operations in which all lanes are, and that are known of all lanes: collectives, and exchanges
-//! of two lanes. In a ring of more, one lane after the other waits for the late one.
+//! Not all lanes need be in an operation. Who waits in it comes late to the next one, where others wait for
+//! it. So each counts by how many lanes wait in it.
+//!
+//! Rule: only operations that are known of all lanes that need each other: collectives, and exchanges of two
+//! lanes. In a ring of more, one lane after the other waits for the late one.
 
 use super::frame::{median, Frame};
 use super::launches::Lane;
@@ -131,8 +135,8 @@ struct Apart {
 }
 
 impl AtPlace {
-    /// What differs from step to step. What is usual is no turn: a lane is late as a habit, or two stages of a
-    /// pipeline wait for each other by its schedule.
+    /// What differs from step to step. What is usual is no turn: a lane is late as a habit, or two stages of
+    /// a pipeline wait for each other by its schedule.
     fn of_steps(mut self) -> Apart {
         for lane in 0..self.members {
             let usual = median(self.still.iter().map(|of| of[lane]).collect());
