@@ -57,8 +57,9 @@ pub const MATTERS: f64 = 0.05;
 /// Less of the run is not worth a finding.
 pub(crate) const LEAST_SHARE: f64 = 0.01;
 
-/// A price is no chance if it is three standard errors from nothing: one in 700 is by chance, of a rank that is
-/// the latest of a few. The lower end of its interval is two of them lower, so it is this part of the price.
+/// A price is no chance if it is three standard errors from nothing: one in 700 is by chance, of a rank that
+/// is the latest of a few. The lower end of its interval is two of them lower: that is at least this part of
+/// the price.
 const BY_CHANCE: f64 = 1.0 / 3.0;
 /// Of the steps, this part is left at least without late ranks: no slowdown is more than a hundredfold.
 const LEAST_LEFT: f64 = 0.01;

@@ -52,8 +52,8 @@ const ORIGIN: i64 = 1 << 40;
 
 /// What the typical step says of the steps that are alike.
 pub struct Found {
-    /// What equal lanes would save, as a share of their wall; `None` if the typical step does not take as long
-    /// as the steps do, and what it lacks may be all of that.
+    /// What equal lanes would save, as a share of their wall; `None` if the typical step does not take as
+    /// long as the steps do, and what it lacks may be all of that.
     pub equal: Option<Equal>,
     /// Their wall, ns.
     pub wall: f64,
@@ -668,7 +668,7 @@ mod tests {
 
     #[test]
     fn the_typical_step_is_shorter_than_steps_in_which_lanes_are_late_in_turns() {
-        // Steps take 90 ms: 80 of work of one lane in turns, and 10 of transfer. On average, each works for 55.
+        // Of 90 ms, 80 are work of one lane in turns, and 10 transfer. Each works for 55 on average.
         let turns = |own: u32, step: i64| {
             if (step / 3 + i64::from(own)) % 2 == 0 {
                 80

@@ -103,8 +103,8 @@ pub(super) fn replayed(of: &Finding, by: &Unequal) -> String {
     let steps = format!("{steps} of {} in all", time(by.wall_us));
     match by.source {
         Source::Waits if by.in_turns => format!(
-            "Another rank comes last from step to step in the operations of {ranks}, and later than by noise. \
-             For so long the others' GPUs stood still, in {steps}. Interval: {interval}."
+            "Another rank comes last from step to step in the operations of {ranks}, and later than by \
+             noise. For so long the others' GPUs stood still, in {steps}. Interval: {interval}."
         ),
         Source::Sample if by.in_turns => format!(
             "Another rank comes last from step to step, and later than by noise. A step in which each of \
