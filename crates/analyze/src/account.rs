@@ -122,7 +122,7 @@ pub struct Account {
 impl Account {
     /// The ranks that cost so much that it matters, and more than by chance. What they cost as a habit must
     /// settle. What stalls cost is known of the walls of their steps. A stall is far out of what is usual, so
-    /// less of it is no chance.
+    /// less of it is told.
     pub fn late(&self) -> impl Iterator<Item = &Answer> {
         let matters = |answer: &&Answer| {
             let is_known = self.settles || answer.loss_us <= answer.stalls_us;
@@ -132,17 +132,20 @@ impl Account {
             } else {
                 MATTERS
             };
-            // One of many is the latest by chance. If lanes are late in turns, none is chosen.
-            let by_chance = if answer.ranks.is_empty() {
-                0.0
-            } else {
-                BY_CHANCE * answer.loss_us
-            };
-            is_known
-                && answer.loss_us >= least * self.wall_us
-                && answer.sure_us >= by_chance.max(LEAST_SHARE * self.wall_us)
+            is_known && answer.loss_us >= least * self.wall_us && self.is_no_chance(answer)
         };
         self.answers.iter().filter(matters)
+    }
+
+    /// Whether what is lost beyond its error matters, or is much of the loss. One of many is the latest by
+    /// chance. If lanes are late in turns, none is chosen.
+    fn is_no_chance(&self, answer: &Answer) -> bool {
+        let least = if answer.ranks.is_empty() {
+            0.0
+        } else {
+            (BY_CHANCE * answer.loss_us).min(MATTERS * self.wall_us)
+        };
+        answer.sure_us >= least.max(LEAST_SHARE * self.wall_us)
     }
 
     /// The slow transfers that cost so much that it matters.

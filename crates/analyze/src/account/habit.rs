@@ -120,7 +120,10 @@ impl Habit {
     /// is not known can't change that one matters.
     pub fn settles(&self, frame: &Frame, places: &Places) -> bool {
         // What is in graphs can't change that a lane comes to them so much later.
-        let matters = || self.loss >= MATTERS * frame.total() && self.sure >= BY_CHANCE * self.loss;
+        let matters = || {
+            let least = MATTERS * frame.total();
+            self.loss >= least && self.sure >= least.min(BY_CHANCE * self.loss)
+        };
         if places.unseen && !(places.bounded && matters()) {
             return false;
         }

@@ -237,6 +237,7 @@ fn a_rank_is_named_if_its_price_matters_and_is_no_chance() {
     };
     assert!(named(7.0, 3.0, &[1]));
     assert!(!named(7.0, 2.0, &[1]), "two standard errors from nothing");
+    assert!(named(30.0, 6.0, &[1]), "even its lower end matters");
     assert!(!named(4.9, 4.0, &[1]), "it costs little");
     // None of many is chosen.
     assert!(named(7.0, 2.0, &[]));

@@ -139,7 +139,8 @@ impl AtPlace {
     /// a pipeline wait for each other by its schedule.
     fn of_steps(mut self) -> Apart {
         for lane in 0..self.members {
-            let usual = median(self.still.iter().map(|of| of[lane]).collect());
+            let still = self.still.iter().map(|of| of[lane]);
+            let usual = usual(still.collect(), self.members);
             self.still.iter_mut().for_each(|of| of[lane] -= usual);
         }
         let mut apart = Apart {
@@ -188,6 +189,17 @@ impl Apart {
         let late = all.filter(|(_, excess)| **excess > mean.max(0.0));
         late.map(|(lane, _)| *lane).collect()
     }
+}
+
+/// For how long one of so many lanes usually stands still. Two that are late in turns are each in half of the
+/// steps: between the two is the middle of the quartiles, and the median is one of them.
+fn usual(mut still: Vec<f64>, members: usize) -> f64 {
+    if members != 2 {
+        return median(still);
+    }
+    still.sort_by(f64::total_cmp);
+    let at = |part: f64| still[(part * (still.len() - 1) as f64).round() as usize];
+    (at(0.25) + at(0.75)) / 2.0
 }
 
 /// How often another lane is last than in the operation before at the same place: where most is lost.
