@@ -7,8 +7,11 @@ use serde_json::Value;
 fn shares(at: &str, value: &Value, found: &mut Vec<(String, f64)>) {
     match value {
         Value::Object(fields) => {
-            // What the recording cost is a difference of two measurements, and may come out below 0.
-            for (name, value) in fields.iter().filter(|(name, _)| *name != "cost") {
+            // What the recording cost is a difference of two measurements, and may come out below 0. So are
+            // how many more kernels a rank runs than others, and how much longer the same ones take there.
+            let differences = ["cost", "more_kernels_share", "longer_kernels_share"];
+            let fields = fields.iter();
+            for (name, value) in fields.filter(|(name, _)| !differences.contains(&name.as_str())) {
                 let at = format!("{at}.{name}");
                 let is_share =
                     name == "share" || name.ends_with("_share") || name.starts_with("share_of");
