@@ -132,20 +132,23 @@ impl Account {
             } else {
                 MATTERS
             };
-            is_known && answer.loss_us >= least * self.wall_us && self.is_no_chance(answer)
+            let least_us = least * self.wall_us;
+            is_known && answer.loss_us >= least_us && self.is_no_chance(answer, least_us)
         };
         self.answers.iter().filter(matters)
     }
 
-    /// Whether what is lost beyond its error matters, or is much of the loss. One of many is the latest by
-    /// chance. If lanes are late in turns, none is chosen.
-    fn is_no_chance(&self, answer: &Answer) -> bool {
-        let least = if answer.ranks.is_empty() {
-            0.0
+    /// Whether what is lost beyond its error is so much, µs. If ranks were compared, the error is of the
+    /// sample alone: then it is enough that the loss is no chance. A replay also has errors of its model.
+    fn is_no_chance(&self, answer: &Answer, least_us: f64) -> bool {
+        let is_compared = matches!(answer.source, Source::Waits | Source::SomeWaits);
+        let by_chance = BY_CHANCE * answer.loss_us;
+        let least_us = if is_compared {
+            by_chance.min(least_us)
         } else {
-            (BY_CHANCE * answer.loss_us).min(MATTERS * self.wall_us)
+            least_us
         };
-        answer.sure_us >= least.max(LEAST_SHARE * self.wall_us)
+        answer.sure_us >= least_us.max(LEAST_SHARE * self.wall_us)
     }
 
     /// The slow transfers that cost so much that it matters.

@@ -227,21 +227,29 @@ fn a_rank_is_named_if_its_price_matters_and_is_no_chance() {
         arrives: 10 * MS,
     };
     let account = account(&job(&[EARLY, late], "AllReduce", 60, |_| true));
-    let named = |percent: f64, sure: f64, ranks: &[usize]| {
+    let named = |percent: f64, sure: f64, source: Source| {
         let mut account = account.clone();
         let answer = &mut account.answers[0];
         answer.loss_us = percent / 100.0 * account.wall_us;
         answer.sure_us = sure / 100.0 * account.wall_us;
-        answer.ranks = ranks.to_vec();
+        answer.source = source;
         account.late().count() == 1
     };
-    assert!(named(7.0, 3.0, &[1]));
-    assert!(!named(7.0, 2.0, &[1]), "two standard errors from nothing");
-    assert!(named(30.0, 6.0, &[1]), "even its lower end matters");
-    assert!(!named(4.9, 4.0, &[1]), "it costs little");
-    // None of many is chosen.
-    assert!(named(7.0, 2.0, &[]));
-    assert!(!named(7.0, 0.5, &[]));
+    assert!(named(7.0, 3.0, Source::Waits));
+    assert!(
+        !named(7.0, 2.0, Source::Waits),
+        "two standard errors from nothing"
+    );
+    assert!(
+        named(30.0, 6.0, Source::Waits),
+        "even its lower end matters"
+    );
+    assert!(!named(4.9, 4.0, Source::Waits), "it costs little");
+    assert!(
+        !named(7.0, 3.0, Source::Replay),
+        "a model's error is no chance"
+    );
+    assert!(named(7.0, 5.5, Source::Replay));
 }
 
 #[test]

@@ -93,6 +93,11 @@ pub fn find(lanes: &[Lane], places: &Places, frame: &Frame, steps: &[bool]) -> O
             false if operation.len() == places.lanes => places.lanes,
             false => members(lanes, &operation[0]),
         };
+        // Of a pipeline of two lanes, no typical step says that it is no more than the schedule.
+        let is_mutual = || operation.iter().all(|cell| cell.launch.is_mutual());
+        if is_exchange && places.lanes == 2 && !is_mutual() {
+            continue;
+        }
         let came: Vec<f64> = operation.iter().filter_map(Cell::still).collect();
         if members > 1 && came.len() == members && operation.len() == members {
             at.members = members;
@@ -182,11 +187,11 @@ impl Apart {
         both.map(|(late, others)| late - ratio * others).collect()
     }
 
-    /// The last lane of the operations in which it is later beyond noise than on average. In the others, any
-    /// may be last.
+    /// The last lane of the operations in which it is later beyond noise than half of the average. In the
+    /// others, any may be last.
     fn last_of_late(&self, excess: &[f64], mean: f64) -> Vec<usize> {
         let all = self.last.iter().zip(excess);
-        let late = all.filter(|(_, excess)| **excess > mean.max(0.0));
+        let late = all.filter(|(_, excess)| **excess > mean.max(0.0) / 2.0);
         late.map(|(lane, _)| *lane).collect()
     }
 }
