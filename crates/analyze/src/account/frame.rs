@@ -207,6 +207,11 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// The value below which this part of sorted ones is.
+pub(super) fn quantile(sorted: &[f64], part: f64) -> f64 {
+    sorted[(part * (sorted.len() - 1) as f64).round() as usize]
+}
+
 /// The least and the most.
 fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
     let first = of.next()?;

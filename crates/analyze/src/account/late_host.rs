@@ -59,8 +59,8 @@ pub fn find(
     })
 }
 
-/// The lane whose host begins steps after all others by the most, and by how much in sum, ns; `None` if
-/// clocks can't tell, or if it is no later than the next such lane by more than chance.
+/// The lane whose host begins steps after all others by the most, and by how much in sum, ns. `None` if
+/// clocks can't tell, or if the next such lane is as late, but for chance.
 fn last(lanes: &[Lane], frame: &Frame, regular: &[bool]) -> Option<(usize, f64)> {
     let first = lanes.first()?;
     if lanes.iter().any(|lane| lane.clock != first.clock) {

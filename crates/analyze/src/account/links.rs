@@ -9,7 +9,7 @@
 //! Rule: only operations that were timed on all members of the communicator. If one is missing, the others
 //! may wait for it.
 
-use super::frame::{median, Frame};
+use super::frame::{median, quantile, Frame};
 use super::launches::{Kind, Lane};
 use super::places::{Cell, Places};
 use std::collections::BTreeMap;
@@ -225,7 +225,7 @@ fn gather(lanes: &[Lane], places: &Places) -> Vec<AtPlace> {
 fn usual(all: &[Transfer]) -> Option<(f64, f64)> {
     let mut sorted: Vec<f64> = all.iter().map(|of| of.ns).collect();
     sorted.sort_by(f64::total_cmp);
-    let at = |part: f64| sorted[(part * (sorted.len() - 1) as f64).round() as usize];
+    let at = |part| quantile(&sorted, part);
     (sorted.len() >= LEAST).then(|| {
         let (least, usual) = (at(0.05), at(QUICK));
         let limit = usual + USUAL * (usual - least) / NORMAL;

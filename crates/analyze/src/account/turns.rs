@@ -15,7 +15,7 @@
 //! Rule: only operations that are known of all lanes that need each other: collectives, and exchanges of two
 //! lanes. In a ring of more, one lane after the other waits for the late one.
 
-use super::frame::{median, Frame};
+use super::frame::{median, quantile, Frame};
 use super::launches::Lane;
 use super::noise::expected;
 use super::places::{Cell, Places};
@@ -175,9 +175,7 @@ impl Apart {
         let apart = |lane: &usize| (still[*lane] - mean).abs();
         self.others.push(others.iter().map(apart).sum::<f64>() / n);
     }
-}
 
-impl Apart {
     /// By operation: how much later the last lane came than by noise. `ratio` is [`last_by_noise`].
     fn beyond_noise(&self, ratio: f64) -> Vec<f64> {
         if self.others.is_empty() {
@@ -203,7 +201,7 @@ fn usual(mut still: Vec<f64>, members: usize) -> f64 {
         return median(still);
     }
     still.sort_by(f64::total_cmp);
-    let at = |part: f64| still[(part * (still.len() - 1) as f64).round() as usize];
+    let at = |part| quantile(&still, part);
     (at(0.25) + at(0.75)) / 2.0
 }
 
@@ -244,7 +242,7 @@ fn of_two(late: &[f64]) -> Vec<f64> {
     }
     let mut sorted = late.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = |part: f64| sorted[(part * (sorted.len() - 1) as f64).round() as usize];
+    let at = |part| quantile(&sorted, part);
     let tail = (at(0.35) - at(0.05)).min(at(0.95) - at(0.65)) / TAIL;
     let noise = MEAN_OF_NORMAL * tail.min((at(0.65) - at(0.35)) / CENTRE);
     late.iter().map(|of| of.abs() - noise).collect()
