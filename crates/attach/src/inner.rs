@@ -5,16 +5,20 @@
 //!
 //! Rule: a function that the compiler has built into its caller has no symbol, and its time is its caller's.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The number of the first one in events. Below are those of [`FUNCTIONS`](crate::functions::FUNCTIONS).
 pub const FIRST: usize = 0x100;
 
 /// What a function's time is spent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum Part {
     /// The init as a whole, beneath the public function.
+    #[serde(rename = "init")]
     Whole,
     Bootstrap,
     Topology,
@@ -24,7 +28,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Its word in JSON.
+    /// Its word, as in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Part::Whole => "init",

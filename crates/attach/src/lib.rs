@@ -25,6 +25,7 @@ pub mod cost;
 pub mod event;
 pub mod functions;
 pub mod inner;
+pub mod json;
 pub mod library;
 pub mod net;
 mod object_file;

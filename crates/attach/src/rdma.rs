@@ -12,6 +12,8 @@
 //! Rule: a counter is handed out with its own name. Data counters, which the standard has in units of four
 //! bytes, become bytes.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,11 +21,12 @@ use std::path::{Path, PathBuf};
 type Values = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Counters that moved, of one port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Port {
-    /// Adapter and port, as `mlx5_0/1`.
+    /// Adapter and port, such as `mlx5_0/1`.
+    #[serde(rename = "port")]
     pub name: String,
-    /// By how much each one grew.
+    /// By how much each counter grew, by the driver's name.
     pub moved: BTreeMap<String, u64>,
 }
 

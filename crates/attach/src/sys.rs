@@ -6,6 +6,8 @@
 //! Rule: every attribute block is zeroed and as long as the kernel's newest fields that are used here. Old
 //! kernels accept longer blocks if the rest is 0.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -49,13 +51,16 @@ pub enum MapKind {
 }
 
 /// How probes are set, the best way first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Way {
     /// BPF, by one link for all places of a file: Linux 6.6 on, with CAP_BPF and CAP_PERFMON.
+    #[serde(rename = "uprobe_multi")]
     Multi,
     /// BPF, by one perf event for each place: Linux 5.15 on, with CAP_SYS_ADMIN.
+    #[serde(rename = "perf")]
     Perf,
     /// No BPF: perf events that sample registers.
+    #[serde(rename = "perf_samples")]
     Samples,
 }
 

@@ -15,19 +15,19 @@ pub struct Plan {
     pub functions: Vec<Function>,
     /// Sizes in bytes, by nccl-tests' convention.
     pub sizes: Vec<u64>,
-    /// Of the elements.
+    /// Datatype of the elements.
     pub datatype: Datatype,
-    /// For functions that reduce.
+    /// Reduction, of functions that reduce.
     pub reduction: Reduction,
-    /// For functions that have one.
+    /// Root, of functions that have one.
     pub root: u32,
-    /// In one buffer or in two.
+    /// `Out`: two buffers; `In`: one; `Both`: one after the other.
     pub placement: Placement,
     /// Calls in one ncclGroupStart and ncclGroupEnd; 1 makes no group.
     pub group: u32,
     /// Groups in one CUDA graph; 0 makes no graph.
     pub graph: u32,
-    /// How calls follow each other.
+    /// `Single`: all ranks start a step together and wait for its end; `BackToBack`: without waiting.
     pub mode: Mode,
     /// When enough is measured.
     pub length: Length,
@@ -37,9 +37,10 @@ pub struct Plan {
     pub check: bool,
     /// Calls that ranks start further apart are set apart, µs.
     pub max_skew_us: f64,
-    /// Ranks that NCCL is to take for one host (NCCL_HOSTID).
+    /// Ranks that NCCL is to take for one host (NCCL_HOSTID); null if it is not told.
     pub hostid_per: Option<u32>,
-    /// Steps and size of a run without a wait between steps, for each function.
+    /// Steps of a run without a wait between steps and its size in bytes, for each function; null if there is
+    /// none.
     pub stress: Option<(u64, u64)>,
 }
 
@@ -68,7 +69,7 @@ pub enum Mode {
 pub enum Length {
     /// After so many steps.
     Iterations(u64),
-    /// After so many seconds at each size.
+    /// After so many seconds at each size; the unit is s.
     Seconds(f64),
 }
 

@@ -4,24 +4,31 @@
 //! Rule: every line begins with `#`, so whatever reads nccl-tests' output passes over it.
 
 use crate::function::Function;
+use crate::json::name;
 use crate::table::{fit, mean, Figures, Spread, Table, TableRow};
 use analyze::interval::of_runs;
 use analyze::spelling::three;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write as _;
 
 /// The largest bus bandwidth of a function.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Peak {
-    /// The function; `None` if the table does not say it.
+    /// NCCL's name; null if a table that was read does not say it.
+    #[serde(serialize_with = "name")]
+    #[schemars(with = "Option<String>")]
     pub function: Option<Function>,
-    /// GB/s.
-    pub busbw: f64,
     /// Bytes of the call that reached it.
     pub size: u64,
-    /// Its mean time, µs.
-    pub time_us: f64,
     /// Whether in one buffer.
     pub in_place: bool,
+    /// Bus bandwidth, the unit is GB/s.
+    #[serde(rename = "bus_bw")]
+    pub busbw: f64,
+    /// Mean time of a call, µs.
+    #[serde(rename = "time")]
+    pub time_us: f64,
 }
 
 /// Calls of one function without a wait between them.
@@ -50,9 +57,11 @@ impl Stress {
 }
 
 /// One function, size and placement over several starts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OverStarts {
-    /// The function.
+    /// NCCL's name; null if a table that was read does not say it.
+    #[serde(serialize_with = "name")]
+    #[schemars(with = "Option<String>")]
     pub function: Option<Function>,
     /// Bytes.
     pub size: u64,
@@ -60,16 +69,17 @@ pub struct OverStarts {
     pub in_place: bool,
     /// Mean time of each start, µs.
     pub means_us: Vec<f64>,
-    /// Mean over the starts, and the ends of its 95 % interval, µs.
+    /// Mean over the starts, µs.
     pub mean_us: f64,
-    /// See `mean_us`.
+    /// Ends of its 95 % interval, µs.
     pub interval_us: [f64; 2],
     /// Standard deviation of the starts' means, by their mean.
     pub between_share: f64,
-    /// Standard deviation of the calls of a start by their mean; median over starts. `None` if calls were not
+    /// Standard deviation of the calls of a start by their mean, median over starts; null if calls were not
     /// timed one by one.
     pub within_share: Option<f64>,
     /// How many times wider the starts are spread than calls alone explain; 1 if starts are alike.
+    #[serde(rename = "beyond_calls_ratio")]
     pub beyond_calls: Option<f64>,
 }
 

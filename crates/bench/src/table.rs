@@ -10,6 +10,8 @@ use crate::summary::{self, OverStarts, Stress};
 use analyze::bandwidth::Bandwidth;
 use analyze::spelling::size;
 use analyze::statistics::nearest_rank;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -38,7 +40,7 @@ pub struct Table {
 }
 
 /// A rank's GPU, with nccl-tests' fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Device {
     /// Rank.
     pub rank: u32,
@@ -52,7 +54,7 @@ pub struct Device {
     pub device: u32,
     /// PCI address.
     pub device_hex: String,
-    /// Name.
+    /// Name of the GPU.
     pub device_info: String,
 }
 

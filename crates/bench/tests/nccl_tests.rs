@@ -71,10 +71,14 @@ fn lines_of_launchers_and_logs_and_a_cut_off_end_do_not_hide_the_rows() {
     assert!(format!("{within:#}").contains("line 18"), "{within:#}");
 }
 
+fn printed(table: &Table, error: Option<&str>) -> String {
+    serde_json::to_string(&json::of(table, None, error)).expect("JSON")
+}
+
 #[test]
 fn a_run_of_ours_that_ended_early_says_so() {
     let table = read(TEXT).expect("sound");
-    let text = json::of(&table, None, Some("rank 1 ended")).to_string();
+    let text = printed(&table, Some("rank 1 ended"));
     let again = read(&text).expect("sound");
     assert_eq!(again.about, ["ended early: rank 1 ended"]);
     assert_eq!(again.rows, table.rows);
@@ -126,7 +130,7 @@ fn what_is_read_is_written_and_read_again() {
         table.about.clear();
         table
     };
-    let again = read(&json::of(&table, None, None).to_string()).expect("sound");
+    let again = read(&printed(&table, None)).expect("sound");
     assert_eq!(without_about(again), table);
     let mut again = read(&table.text()).expect("sound");
     // The text has no line for the library alone.

@@ -8,10 +8,10 @@ mod why;
 
 use crate::run::folder::{Folder, Name};
 use crate::run::launcher::Launcher;
+use ::attach::json::AttachJson;
 use ::attach::probes::Refusal;
 use ::attach::{Options, Seen, Session, Summary, Targets, Way};
 use anyhow::bail;
-use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -209,8 +209,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     let next = format!("ncclscope report {}", shown.display());
     let text = if args.json {
-        let json = to_json(&summary, &shown.display().to_string());
-        let json = serde_json::to_string_pretty(&json)?;
+        let json =
+            serde_json::to_string_pretty(&AttachJson::new(&summary, &shown.display().to_string()))?;
         format!("{}\n", render::json::printable(&json))
     } else {
         page(&summary, &next)
@@ -281,13 +281,6 @@ impl Told {
             tell!("no process has NCCL loaded yet; waiting");
         }
     }
-}
-
-/// What the probes cost a process: its time in them, and the share of the time that the session took.
-fn cost(seen: &Seen, summary: &Summary) -> Option<(f64, f64)> {
-    // Entry and return are two events.
-    let seconds = seen.counts.events as f64 / 2.0 * summary.ns_per_call? / 1e9;
-    Some((seconds, seconds / summary.seconds.max(1e-9)))
 }
 
 /// Processes that are in the capture.
@@ -385,7 +378,7 @@ fn page(summary: &Summary, next: &str) -> String {
     let costs = summary
         .processes
         .iter()
-        .filter_map(|seen| cost(seen, summary));
+        .filter_map(|seen| summary.cost(seen));
     let dearest = costs.max_by(|a, b| a.0.total_cmp(&b.0));
     if let (Some((seconds, share)), Some(ns)) = (dearest, summary.ns_per_call) {
         let _ = writeln!(
@@ -417,16 +410,7 @@ fn page(summary: &Summary, next: &str) -> String {
     page
 }
 
-/// How probes were set, in JSON.
-fn word(way: Way) -> &'static str {
-    match way {
-        Way::Multi => "uprobe_multi",
-        Way::Perf => "perf",
-        Way::Samples => "perf_samples",
-    }
-}
-
-/// The same for people.
+/// How probes were set, for people.
 pub fn by(way: Way) -> &'static str {
     match way {
         Way::Multi => "BPF (uprobe_multi)",
@@ -452,73 +436,4 @@ fn code_name(code: i32) -> String {
     ];
     let name = usize::try_from(code).ok().and_then(|code| names.get(code));
     name.map_or_else(|| format!("code {code}"), |name| format!("{name} ({code})"))
-}
-
-fn to_json(summary: &Summary, capture: &str) -> Value {
-    let processes: Vec<Value> = summary
-        .processes
-        .iter()
-        .map(|seen| {
-            let calls: Vec<Value> = seen
-                .counts
-                .calls
-                .iter()
-                .map(|((function, thread), calls)| {
-                    json!({"function": function, "thread": thread, "calls": calls})
-                })
-                .collect();
-            let failed: serde_json::Map<String, Value> = seen
-                .counts
-                .failed
-                .iter()
-                .map(|(code, n)| (code.to_string(), json!(n)))
-                .collect();
-            let cost = cost(seen, summary);
-            json!({
-                "pid": seen.pid,
-                "rank": seen.rank,
-                "trace": seen.trace.as_ref().map(|trace| trace.display().to_string()),
-                "calls": calls,
-                "failed": failed,
-                "open": seen.open,
-                "lost": seen.losses.entries,
-                "lost_returns": seen.losses.returns,
-                "unreturned": seen.counts.unreturned,
-                "begun_before": seen.counts.begun_before,
-                "ended": seen.ended,
-                "cost_s": cost.map(|(seconds, _)| seconds),
-                "cost_share": cost.map(|(_, share)| share),
-                "sched": why::to_json(seen, summary),
-                "inits": init::to_json(seen),
-                "rdma_adapters": seen.adapters,
-            })
-        })
-        .collect();
-    let libraries: Vec<Value> = summary
-        .libraries
-        .iter()
-        .map(|library| {
-            json!({
-                "path": library.path,
-                "build_id": library.build_id,
-                "nccl": library.version,
-                "functions": library.functions,
-                "slow": library.slow,
-                "init_steps": library.inner,
-            })
-        })
-        .collect();
-    json!({
-        "schema": "ncclscope.attach/1",
-        "capture": capture,
-        "recorded_s": summary.seconds,
-        "probes": word(summary.way),
-        "losses_shared": summary.shared_losses,
-        "call_cost_ns": summary.ns_per_call,
-        "unseen_events": summary.unseen,
-        "write_error": summary.write_error,
-        "libraries": libraries,
-        "processes": processes,
-        "net": net::to_json(summary),
-    })
 }

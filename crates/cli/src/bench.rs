@@ -302,7 +302,7 @@ fn write(
     let Some(path) = to else {
         return Ok(());
     };
-    let text = format!("{:#}\n", json::of(table, plan, error));
+    let text = serde_json::to_string_pretty(&json::of(table, plan, error))? + "\n";
     if path == Path::new("-") {
         return print(|out| out.write_all(text.as_bytes())).map(|_| ());
     }

@@ -23,8 +23,8 @@ pub use variables::misspelt;
 
 use crate::report::print;
 use crate::run::adopt;
+use render::doctor::{Check, DoctorJson, Status};
 use render::layout::{Look, Page, Style};
-use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -52,40 +52,6 @@ pub struct Args {
     /// Opens a library and prints what it is; run by the doctor itself, because a library may crash or hang
     #[arg(long, hide = true, value_name = "LIBRARY")]
     probe: Option<PathBuf>,
-}
-
-/// The format of `--json`.
-const SCHEMA: &str = "ncclscope.doctor/1";
-
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Status {
-    Ok,
-    Unknown,
-    Warn,
-    Fail,
-}
-
-impl Status {
-    fn name(self) -> &'static str {
-        match self {
-            Status::Ok => "ok",
-            Status::Unknown => "unknown",
-            Status::Warn => "warn",
-            Status::Fail => "fail",
-        }
-    }
-}
-
-/// One line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Check {
-    area: &'static str,
-    /// A name that stays the same, for scripts.
-    name: &'static str,
-    status: Status,
-    finding: String,
-    remedy: Option<String>,
 }
 
 /// The checks of one area, in the making.
@@ -294,7 +260,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     print(|out| {
         if args.json {
-            let json = format!("{:#}", to_json(&checks, &libraries));
+            let json = serde_json::to_string_pretty(&to_json(&checks, &libraries))?;
             writeln!(out, "{}", render::json::printable(&json))
         } else {
             page(&checks, &libraries, &next, args.look.of_stdout()).finish(out)
@@ -304,17 +270,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn to_json(checks: &[Check], libraries: &[nccl::Library]) -> Value {
-    let worst = checks.iter().map(|c| c.status).max().unwrap_or(Status::Ok);
-    json!({
-        "schema": SCHEMA,
-        "status": worst.name(),
-        "checks": checks.iter().map(|c| json!({
-            "area": c.area, "check": c.name, "status": c.status.name(), "finding": c.finding,
-            "remedy": c.remedy,
-        })).collect::<Vec<_>>(),
-        "nccl": libraries.iter().map(nccl::Library::to_json).collect::<Vec<_>>(),
-    })
+fn to_json<'a>(checks: &'a [Check], libraries: &[nccl::Library]) -> DoctorJson<'a> {
+    DoctorJson::new(
+        checks,
+        libraries.iter().map(nccl::Library::to_json).collect(),
+    )
 }
 
 /// The checks by area, what each release of NCCL delivers, and how many checks there are of each status.
@@ -371,7 +331,7 @@ mod tests {
         let libraries = nccl::find(&machine);
         let mut found = nccl::checks(&machine, &libraries);
         found.extend(machine::checks(&machine, &libraries));
-        let json = to_json(&found, &libraries);
+        let json = serde_json::to_value(to_json(&found, &libraries)).expect("JSON");
         let schema = serde_json::from_str(include_str!("../schema/doctor-1.json")).expect("JSON");
         let validator = jsonschema::validator_for(&schema).expect("a schema");
         let errors: Vec<String> = validator

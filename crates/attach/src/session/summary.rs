@@ -7,6 +7,8 @@ use crate::probes::Losses;
 use crate::rdma::Port;
 use crate::sched::{Long, Sum};
 use crate::Way;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -40,17 +42,21 @@ pub struct Seen {
 }
 
 /// A library with probes.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Probed {
+    /// Its path, as the process that was found first has it.
     pub path: String,
+    /// Its build id in hexadecimal; empty without one.
     pub build_id: String,
+    /// NCCL's release.
+    #[serde(rename = "nccl")]
     pub version: Option<String>,
     /// Functions with probes.
     pub functions: usize,
-    /// Functions where a probe is slow.
+    /// Functions that were left out without --slow, because a probe there costs some 10 µs a call.
     pub slow: Vec<&'static str>,
-    /// Functions inside its init that have symbols.
+    /// Functions inside NCCL's init that have symbols.
+    #[serde(rename = "init_steps")]
     pub inner: usize,
 }
 
@@ -76,4 +82,18 @@ pub struct Summary {
     pub connections: Option<Vec<Connection>>,
     /// Ports of RDMA adapters, if they were asked for.
     pub ports: Option<Vec<Port>>,
+}
+
+impl Summary {
+    /// The process of this number.
+    pub fn of(&self, index: usize) -> Option<&Seen> {
+        self.processes.iter().find(|seen| seen.index == index)
+    }
+
+    /// What the probes cost a process: its time in them, s, and that as a share of the session's time.
+    pub fn cost(&self, seen: &Seen) -> Option<(f64, f64)> {
+        // Entry and return are two events.
+        let seconds = seen.counts.events as f64 / 2.0 * self.ns_per_call? / 1e9;
+        Some((seconds, seconds / self.seconds.max(1e-9)))
+    }
 }

@@ -1,8 +1,6 @@
 //! `attach --init`: what NCCL's init spent its time on, on libraries that have kept their symbols.
 
-use ::attach::inner::Step;
 use ::attach::{Seen, Summary};
-use serde_json::{json, Value};
 use std::fmt::Write;
 
 /// Processes of the page, as all ranks do much the same.
@@ -48,22 +46,4 @@ pub fn page(page: &mut String, summary: &Summary) {
         let more = with.len() - PROCESSES;
         let _ = writeln!(page, "Inits of {more} more processes: --json\n");
     }
-}
-
-/// The inits of a process.
-pub fn to_json(seen: &Seen) -> Value {
-    let step = |step: &Step| {
-        json!({
-            "function": step.function,
-            "part": step.part.word(),
-            "thread": step.thread,
-            "depth": step.depth,
-            "calls": step.calls,
-            "began_us": step.began_ns as f64 / 1e3,
-            "took_us": step.took_ns as f64 / 1e3,
-            "inner_us": step.inner_ns as f64 / 1e3,
-        })
-    };
-    let init = |steps: &Vec<Step>| steps.iter().map(step).collect::<Vec<_>>();
-    json!(seen.inits.iter().map(init).collect::<Vec<_>>())
 }

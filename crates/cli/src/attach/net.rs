@@ -2,15 +2,10 @@
 
 use ::attach::net::Connection;
 use ::attach::{Seen, Summary};
-use serde_json::{json, Value};
 use std::fmt::Write;
 
 /// Connections of the table.
 const ROWS: usize = 16;
-
-fn of(summary: &Summary, index: usize) -> Option<&Seen> {
-    summary.processes.iter().find(|seen| seen.index == index)
-}
 
 /// `3.91 MiB`: three digits.
 fn size(bytes: u64) -> String {
@@ -74,13 +69,13 @@ pub fn page(page: &mut String, summary: &Summary) {
     for connection in used.iter().take(ROWS) {
         let since = connection.since();
         let peer = match connection.peer {
-            Some(peer) => name(of(summary, peer)),
+            Some(peer) => name(summary.of(peer)),
             None => connection.remote.to_string(),
         };
         let _ = writeln!(
             page,
             "{:<13} {peer:<22} {:>11} {:>11} {:>8} {:>9} {:>9} {:>11} {:>7}",
-            name(of(summary, connection.process)),
+            name(summary.of(connection.process)),
             size(since.sent),
             size(since.received),
             since.retransmits,
@@ -122,52 +117,4 @@ pub fn page(page: &mut String, summary: &Summary) {
         };
         let _ = writeln!(page, "RDMA port {}{users}: {moved}.", port.name);
     }
-}
-
-fn connection(summary: &Summary, connection: &Connection) -> Value {
-    let since = connection.since();
-    let peer = connection.peer.and_then(|peer| of(summary, peer));
-    let process = of(summary, connection.process);
-    let (most, ns) = connection.busiest;
-    json!({
-        "pid": process.map(|seen| seen.pid),
-        "rank": process.and_then(|seen| seen.rank.clone()),
-        "local": connection.local.to_string(),
-        "remote": connection.remote.to_string(),
-        "peer_pid": peer.map(|seen| seen.pid),
-        "peer_rank": peer.and_then(|seen| seen.rank.clone()),
-        "new": connection.is_new,
-        "ended": connection.has_ended,
-        "sent_bytes": since.sent,
-        "received_bytes": since.received,
-        "retransmits": since.retransmits,
-        "retransmitted_bytes": since.retransmitted,
-        "rtt_us": connection.mean_rtt(),
-        "most_rtt_us": connection.most_rtt,
-        "least_rtt_us": since.least_rtt,
-        "most_send_queue_bytes": connection.most_send_queue,
-        "most_receive_queue_bytes": connection.most_receive_queue,
-        "sending_us": since.busy,
-        "window_full_us": since.window_full,
-        "buffer_full_us": since.buffer_full,
-        "most_bytes_per_s": (ns > 0).then(|| most as f64 * 1e9 / ns as f64),
-        "calls": connection.calls,
-    })
-}
-
-/// All connections and ports; null without `--net`.
-pub fn to_json(summary: &Summary) -> Value {
-    let Some(connections) = &summary.connections else {
-        return Value::Null;
-    };
-    let connections = connections.iter().map(|c| connection(summary, c));
-    let ports = summary
-        .ports
-        .iter()
-        .flatten()
-        .map(|port| json!({"port": port.name, "moved": port.moved}));
-    json!({
-        "connections": connections.collect::<Vec<_>>(),
-        "rdma_ports": ports.collect::<Vec<_>>(),
-    })
 }

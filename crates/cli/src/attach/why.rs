@@ -2,7 +2,6 @@
 
 use ::attach::sched::{Long, Parts, Sum};
 use ::attach::{Seen, Summary};
-use serde_json::{json, Value};
 use std::fmt::Write;
 
 /// Rows of the table.
@@ -92,48 +91,4 @@ pub fn page(page: &mut String, summary: &Summary) {
         );
     }
     let _ = writeln!(page);
-}
-
-fn parts(parts: &Parts) -> serde_json::Map<String, Value> {
-    let us = |ns: u64| json!(ns as f64 / 1e3);
-    let fields = [
-        ("took_us", us(parts.took)),
-        ("running_us", us(parts.ran())),
-        ("asleep_us", us(parts.asleep)),
-        ("queued_us", us(parts.queued)),
-        ("softirq_us", us(parts.softirq)),
-        ("switches", json!(parts.switches)),
-    ];
-    fields
-        .map(|(key, value)| (key.to_owned(), value))
-        .into_iter()
-        .collect()
-}
-
-/// What one process has; null without `--sched`.
-pub fn to_json(seen: &Seen, summary: &Summary) -> Value {
-    if !summary.sched {
-        return Value::Null;
-    }
-    let sums = seen.sums.iter().map(|((function, thread), sum)| {
-        let mut row = parts(&sum.parts);
-        row.insert("function".into(), json!(function));
-        row.insert("thread".into(), json!(thread));
-        row.insert("calls".into(), json!(sum.calls));
-        row.insert("longest_us".into(), json!(sum.longest as f64 / 1e3));
-        Value::Object(row)
-    });
-    let longest = seen.longest.iter().map(|long| {
-        let mut row = parts(&long.parts);
-        row.insert("function".into(), json!(long.function));
-        row.insert("thread".into(), json!(long.thread));
-        row.insert("began_ns".into(), json!(long.began));
-        row.insert("open".into(), json!(long.open));
-        Value::Object(row)
-    });
-    json!({
-        "calls": sums.collect::<Vec<_>>(),
-        "longest": longest.collect::<Vec<_>>(),
-        "lost_switches": seen.losses.switches,
-    })
 }

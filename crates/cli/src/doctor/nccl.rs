@@ -7,8 +7,8 @@
 
 use super::{Check, Checks, Machine, Status};
 use nccl_abi::release;
+use render::doctor::{Delivered, LibraryJson, Much};
 use render::layout::Page;
-use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
 /// An NCCL library.
@@ -228,32 +228,11 @@ fn cautions(machine: &Machine, version: u32, checks: &mut Checks) {
     }
 }
 
-/// How much of something a release tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Much {
-    Yes,
-    Partly,
-    No,
-}
-
-impl Much {
-    fn name(self) -> &'static str {
-        match self {
-            Much::Yes => "yes",
-            Much::Partly => "partly",
-            Much::No => "no",
-        }
-    }
-}
-
-/// One thing, how much of it, and what that means or the way round it.
-pub type Delivered = (&'static str, Much, &'static str);
-
 /// What a release tells a profiler.
 pub fn delivers(version: u32) -> Vec<Delivered> {
     use Much::{No, Partly, Yes};
     let from = |release: u32| version >= release;
-    vec![
+    let all = [
         match version {
             0..22_300 => ("calls", No, "profiler plugins came with 2.23"),
             22_300..22_800 => ("calls", Partly, "as NCCL enqueues them; a communicator's size and the \
@@ -308,31 +287,35 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
         },
         ("CUDA graphs", Yes, "captures, and every launch; times of a sample, from kernel windows"),
         ("network", Yes, "operations, bytes and waits of the proxies, between hosts; none within one"),
-    ]
+    ];
+    let all = all.map(|(what, delivered, how)| Delivered {
+        what,
+        delivered,
+        how,
+    });
+    all.into()
 }
 
 impl Library {
-    pub fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> LibraryJson {
         let version = self.version;
-        json!({
-            "path": self.path.display().to_string(),
-            "found_in": self.place,
-            "version": version.map(dotted),
-            "abi": version.and_then(|v| abi(v).0),
-            "examined": version.map(|v| abi(v).1),
-            "delivers": version.map(delivers).unwrap_or_default().into_iter()
-                .map(|(what, much, how)| json!({ "what": what, "delivered": much.name(), "how": how }))
-                .collect::<Vec<_>>(),
-        })
+        LibraryJson {
+            path: self.path.display().to_string(),
+            found_in: self.place,
+            version: version.map(dotted),
+            abi: version.and_then(|v| abi(v).0),
+            examined: version.map(|v| abi(v).1),
+            delivers: version.map(delivers).unwrap_or_default(),
+        }
     }
 }
 
 /// The table of a release.
 pub fn delivered(version: u32, page: &mut Page) {
     page.title(&format!("What NCCL {} tells a profiler", dotted(version)));
-    for (what, much, how) in delivers(version) {
-        let first = format!("  {what:<26} {:<7} ", much.name());
-        page.wrap(&first, &" ".repeat(37), how);
+    for of in delivers(version) {
+        let first = format!("  {:<26} {:<7} ", of.what, of.delivered.name());
+        page.wrap(&first, &" ".repeat(37), of.how);
     }
 }
 
@@ -424,22 +407,17 @@ mod tests {
 
     #[test]
     fn each_release_tells_at_least_what_the_one_before_told_but_for_broadcast() {
-        let rank = |much: Much| match much {
-            Much::No => 0,
-            Much::Partly => 1,
-            Much::Yes => 2,
-        };
         for pair in release::ALL.windows(2) {
             for (old, new) in delivers(pair[0].version)
                 .iter()
                 .zip(delivers(pair[1].version))
             {
-                assert_eq!(old.0, new.0);
+                assert_eq!(old.what, new.what);
                 assert!(
-                    old.0 == "Broadcast" || rank(old.1) <= rank(new.1),
+                    old.what == "Broadcast" || old.delivered <= new.delivered,
                     "{} {}",
                     pair[1].version,
-                    new.0
+                    new.what
                 );
             }
         }

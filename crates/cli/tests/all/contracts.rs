@@ -33,7 +33,7 @@ pub struct Contract {
 }
 
 /// All that are made from Rust.
-pub const ALL: [Contract; 18] = [
+pub const ALL: [Contract; 21] = [
     Contract {
         command: "report",
         format: "report/1",
@@ -182,6 +182,31 @@ pub const ALL: [Contract; 18] = [
         optional: &[],
         schema: of::<judge::report::Report>,
     },
+    Contract {
+        command: "attach",
+        format: "attach/1",
+        folder: "crates/cli/schema",
+        about: "What `ncclscope attach --json` prints. null: not known, or not asked for.",
+        optional: &[],
+        schema: of::<::attach::json::AttachJson<'static>>,
+    },
+    Contract {
+        command: "doctor",
+        format: "doctor/1",
+        folder: "crates/cli/schema",
+        about: "What `ncclscope doctor --json` prints.",
+        optional: &[],
+        schema: of::<render::doctor::DoctorJson<'static>>,
+    },
+    Contract {
+        command: "bench",
+        format: "bench/1",
+        folder: "crates/bench/schema",
+        about: "What `ncclscope bench --json` writes: nccl-tests' names, and ours beside them. Times are µs \
+                unless the name says another unit, bandwidths GB/s. What is not known is null.",
+        optional: &[],
+        schema: of::<::bench::json::BenchJson<'static>>,
+    },
 ];
 
 /// The schema of a type as it is printed, with all that it holds in place, or with each type apart.
@@ -216,6 +241,7 @@ impl Transform for Plain {
             object.insert("additionalProperties".to_owned(), false.into());
         }
         names_of_variants(object);
+        text_of_variant(object);
         items_of_pair(object);
     }
 }
@@ -240,6 +266,23 @@ fn items_of_pair(object: &mut Map<String, Value>) {
 fn plain(text: &str) -> String {
     let text = text.replace("[`", "`").replace("`]", "`");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A variant with a value is an object of one field, and its docstring is about this field.
+fn text_of_variant(object: &mut Map<String, Value>) {
+    for one in object
+        .get_mut("oneOf")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let text = one["description"].clone();
+        let fields = one.get_mut("properties").and_then(Value::as_object_mut);
+        for field in fields.into_iter().flat_map(Map::values_mut) {
+            let field = field.as_object_mut().expect("a schema");
+            field.entry("description").or_insert_with(|| text.clone());
+        }
+    }
 }
 
 /// Variants with docstrings are a list of names, too; null is one of them.

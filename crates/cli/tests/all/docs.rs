@@ -268,20 +268,10 @@ fn the_page_of_the_command_line_is_what_help_prints() {
     }
 }
 
-/// Schemas that are written by hand: what they describe is no type of Rust.
-const BY_HAND: [(&str, &str); 3] = [
-    ("attach", include_str!("../../schema/attach-1.json")),
-    ("doctor", include_str!("../../schema/doctor-1.json")),
-    ("bench", include_str!("../../../bench/schema/bench-1.json")),
-];
-
 /// All schemas, by command. Other tests hold the printed JSON to them.
 fn schemas() -> Vec<(&'static str, Value)> {
-    let made = contracts::ALL.iter().map(|of| (of.command, of.schema()));
-    let by_hand = BY_HAND.into_iter();
-    let by_hand =
-        by_hand.map(|(command, text)| (command, serde_json::from_str(text).expect("JSON")));
-    made.chain(by_hand).collect()
+    let all = contracts::ALL.iter();
+    all.map(|of| (of.command, of.schema())).collect()
 }
 
 #[test]
@@ -299,17 +289,6 @@ fn the_page_of_json_has_every_name_of_the_schemas() {
         told += "\n| name | type | |\n|---|---|---|\n";
         for [name, kind, text] in rows {
             told += &format!("| `{name}` | {kind} | {text} |\n");
-        }
-        for (name, shape) in schema["$defs"].as_object().into_iter().flatten() {
-            let mut rows = Vec::new();
-            names(shape, "", &mut rows);
-            if rows.is_empty() {
-                continue;
-            }
-            told += &format!("\n### {name}, in {verb}\n\n| name | type | |\n|---|---|---|\n");
-            for [name, kind, text] in rows {
-                told += &format!("| `{name}` | {kind} | {text} |\n");
-            }
         }
     }
     if rewrite() {
@@ -368,25 +347,19 @@ const COUNTS: [&str; 15] = [
 fn every_number_of_the_schemas_names_its_unit() {
     let mut nameless = Vec::new();
     for (verb, schema) in schemas() {
-        numbers(
-            &schema,
-            &schema["$defs"],
-            &mut Vec::new(),
-            "",
-            &mut |names, text| {
-                let is = |ends: &[&str], name: &String| ends.iter().any(|end| name.ends_with(end));
-                let unit = names
-                    .iter()
-                    .any(|name| is(&UNITS, name) || COUNTS.contains(&name.as_str()));
-                let share = names.iter().rev().take(2).any(|name| is(&SHARES, name));
-                let said = ["µs", "unit", "share", "part of"]
-                    .iter()
-                    .any(|word| text.to_lowercase().contains(word));
-                if !unit && !share && !said {
-                    nameless.push(format!("{verb}: {}", names.join(".")));
-                }
-            },
-        );
+        numbers(&schema, &mut Vec::new(), "", &mut |names, text| {
+            let is = |ends: &[&str], name: &String| ends.iter().any(|end| name.ends_with(end));
+            let unit = names
+                .iter()
+                .any(|name| is(&UNITS, name) || COUNTS.contains(&name.as_str()));
+            let share = names.iter().rev().take(2).any(|name| is(&SHARES, name));
+            let said = ["µs", "unit", "share", "part of"]
+                .iter()
+                .any(|word| text.to_lowercase().contains(word));
+            if !unit && !share && !said {
+                nameless.push(format!("{verb}: {}", names.join(".")));
+            }
+        });
     }
     assert_eq!(nameless, [""; 0]);
 }
@@ -394,7 +367,6 @@ fn every_number_of_the_schemas_names_its_unit() {
 /// Calls `each` with the names that lead to each number of a schema, and with what it says of the last.
 fn numbers(
     schema: &Value,
-    definitions: &Value,
     names: &mut Vec<String>,
     text: &str,
     each: &mut dyn FnMut(&[String], &str),
@@ -403,10 +375,6 @@ fn numbers(
         "{text} {}",
         schema["description"].as_str().unwrap_or_default()
     );
-    if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.rsplit('/').next().unwrap_or_default();
-        numbers(&definitions[name], definitions, names, &text, each);
-    }
     let kinds = &schema["type"];
     let is_number = |kind: &Value| kind == "number";
     if is_number(kinds)
@@ -419,17 +387,17 @@ fn numbers(
     for (name, value) in schema["properties"].as_object().into_iter().flatten() {
         names.push(name.clone());
         let of_object = schema["description"].as_str().unwrap_or_default();
-        numbers(value, definitions, names, of_object, each);
+        numbers(value, names, of_object, each);
         names.pop();
     }
     for inner in ["items", "additionalProperties"] {
         if schema[inner].is_object() {
-            numbers(&schema[inner], definitions, names, &text, each);
+            numbers(&schema[inner], names, &text, each);
         }
     }
     for choice in ["anyOf", "oneOf"] {
         for value in schema[choice].as_array().into_iter().flatten() {
-            numbers(value, definitions, names, &text, each);
+            numbers(value, names, &text, each);
         }
     }
 }
@@ -462,9 +430,6 @@ fn inner(value: &Value, path: &str, rows: &mut Vec<[String; 3]>) {
 /// The type of a value in words.
 fn kind(value: &Value) -> String {
     let any = value["anyOf"].as_array().or(value["oneOf"].as_array());
-    if let Some(reference) = value["$ref"].as_str() {
-        return reference.rsplit('/').next().unwrap_or_default().to_owned();
-    }
     if let Some(any) = any {
         let kinds: Vec<String> = any.iter().map(kind).collect();
         return kinds.join(" or ");
