@@ -125,17 +125,18 @@ pub struct RankArrivals {
     pub device: Option<u32>,
     /// Operations it was in.
     pub operations: u64,
-    /// Those in which it arrived last.
+    /// Operations in which it arrived last.
     pub last: u64,
     /// Its own waiting, µs.
     pub wait_rank_us: f64,
-    /// Waiting of others that is charged to it, µs summed over them.
+    /// Waiting of others that is charged to it, summed over them, µs.
     pub cost_rank_us: f64,
-    /// The part of that which was charged before: delays that arose on its other communicators.
+    /// The part of `cost_rank_us` that was charged before: delays that arose on its other communicators.
     pub inherited_rank_us: f64,
     /// Where that came from, largest first. Sums to it.
     pub inherited_from: Vec<InheritedFrom>,
-    /// What operations would have ended earlier had it not been late by itself, µs of the wall.
+    /// What operations would have ended earlier had it not been late by itself, µs of the wall; other work
+    /// may hide a part.
     pub saving_wall_us: f64,
     /// That less the mean of what the other ranks of its operations would save.
     pub excess_wall_us: f64,
@@ -161,19 +162,20 @@ pub struct RankArrivals {
     /// that is no more. Each of two late ranks hides what the other costs.
     #[serde(skip)]
     pub with_other: Option<(Option<u32>, f64)>,
-    /// The part of the saving in which its launch on the host was late as well. For a rank with a loss, the
-    /// launch is that of the operation in which it became late. µs of the wall. Null if that is not known of
+    /// The part of the saving in which its launch on the host was late as well, µs of the wall. For a rank
+    /// with a loss, the launch is that of the operation in which it became late. Null if that is not known of
     /// any operation in which it came last.
     pub launched_late_us: Option<f64>,
-    /// Of the saving: it was launched in time there, so its GPU was busy with other work. Null as
-    /// `launched_late_us`.
+    /// The part of the saving in which it was launched in time, so its GPU was busy with other work, µs of
+    /// the wall. Null if that is not known of any operation in which it came last.
     pub gpu_busy_us: Option<f64>,
     /// Of `last`: operations over several hosts.
     pub last_over_hosts: u64,
-    /// Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds; null
-    /// where none of them could be judged.
+    /// Operations in which the hosts' clocks prove that it arrived last, wherever their offset lies within
+    /// its bounds; null where none of them could be judged.
     pub last_proved: Option<u64>,
-    /// And those in which they prove that another came after it: ranks do not end together there.
+    /// Operations in which it seems to have arrived last, and the clocks prove that another came after it:
+    /// ranks do not end together there. Null where none of them could be judged.
     pub last_refuted: Option<u64>,
     /// How much later than all others it arrived in those that are proved, at least, µs of the wall.
     pub late_proved_us: Option<f64>,

@@ -106,19 +106,19 @@ pub struct BenchmarkPair {
     pub datatype: String,
     /// Bytes.
     pub bytes: u64,
-    /// Mean time of a call, both sides together, µs.
+    /// Mean time of a call in A, in place and out of place together, µs.
     pub a_us: f64,
-    /// Mean time of a call in B, both sides together, µs.
+    /// Mean time of a call in B, in place and out of place together, µs.
     pub b_us: f64,
     /// `b_us` by `a_us`.
     pub ratio: f64,
-    /// The better side's bus bandwidth, GB/s.
+    /// Bus bandwidth of the better side in A, GB/s.
     pub a_busbw_gb_per_s: Option<f64>,
-    /// The better side's bus bandwidth in B, GB/s.
+    /// Bus bandwidth of the better side in B, GB/s.
     pub b_busbw_gb_per_s: Option<f64>,
-    /// Of the first ceiling that is known for this row.
+    /// A's bus bandwidth as a share of the first ceiling that is known for the row.
     pub a_share: Option<f64>,
-    /// Of the first ceiling that is known for this row, in B.
+    /// B's bus bandwidth as a share of the first ceiling that is known for the row.
     pub b_share: Option<f64>,
 }
 
@@ -163,9 +163,9 @@ pub struct Part {
     pub sizes: u64,
     /// Geometric mean of the ratios of its sizes: time of B by that of A.
     pub ratio: f64,
-    /// The lower end of its 95 % interval, as a share of A's time; null below two sizes.
+    /// The lower end of the 95 % interval of `ratio`, as a share of A's time; null below two sizes.
     pub ratio_low: Option<f64>,
-    /// The upper end of its 95 % interval, as a share of A's time; null below two sizes.
+    /// The upper end of the 95 % interval of `ratio`, as a share of A's time; null below two sizes.
     pub ratio_high: Option<f64>,
     /// What they say.
     pub said: Said,

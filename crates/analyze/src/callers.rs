@@ -21,7 +21,10 @@ use tables::{Capture, Name};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Caller")]
 pub struct CallerRow {
-    /// `FILE:LINE FUNCTION` of the program; null for calls without a recorded caller.
+    /// The line of the program that made the calls, as `FILE:LINE FUNCTION`: the innermost frame that is in
+    /// no library (`ncclscope run --stacks`). `autograd (C++)` is PyTorch's autograd, and `unknown:` says why
+    /// there is none. Null if nothing is recorded: launched in a CUDA graph, counted only, or of a process
+    /// without stacks.
     pub caller: Option<String>,
     /// NCCL's function; operations that came in pieces under their own name.
     pub function: Option<String>,
@@ -29,24 +32,25 @@ pub struct CallerRow {
     pub calls: u64,
     /// Bytes of all executions; null when some size is not known.
     pub bytes: Option<u64>,
-    /// GPU time of all executions on all ranks.
+    /// GPU time of all executions on all ranks; null if no call but warm-ups has one that can be believed.
     pub sum_over_ranks_us: Option<f64>,
     /// Whether that is estimated from a sample.
     pub sampled: bool,
-    /// Of an estimate from a sample: its interval of 95 %. Null if all calls were timed.
+    /// 95 % interval of an estimate from a sample; null if all calls were timed, or too few for an estimate.
     pub sum_interval_us: Option<(f64, f64)>,
     /// Part of the GPU time of all calls, 0 to 1.
     pub share_of_time: Option<f64>,
-    /// Host time of all executions on all ranks.
+    /// Host time of all executions on all ranks; null if no call but warm-ups has one. Replays and ABI v1 to
+    /// v4 have none.
     pub host_sum_over_ranks_us: Option<f64>,
     /// How long streams stood still for these calls, summed over ranks; null where no wait is known.
     pub exposed_us: Option<f64>,
-    /// The 95 % interval of that, if it is known of some of the calls.
+    /// 95 % interval of `exposed_us`, if it is known of some of the calls.
     pub exposed_interval_us: Option<(f64, f64)>,
     /// How long ranks waited in these calls for the last rank, summed over ranks; null where no operation has
     /// a time on every rank.
     pub wait_rank_us: Option<f64>,
-    /// The 95 % interval of that, if it is known of some of the calls.
+    /// 95 % interval of `wait_rank_us`, if it is known of some of the calls.
     pub wait_interval_us: Option<(f64, f64)>,
     /// Different stacks that lead to the line.
     pub stacks: u64,

@@ -400,17 +400,17 @@ pub enum Note {
 pub struct HostClock {
     /// Host.
     pub host: String,
-    /// Its clock less the reference's, as it was `at_s`, µs; null where nothing tells.
+    /// Its clock less the reference's, as it was `at_s`, µs; null where nothing bounds it.
     pub offset_us: Option<f64>,
-    /// What it is at least, µs; null without bounds.
+    /// What the offset is at least, µs; null without bounds.
     pub low_us: Option<f64>,
-    /// What it is at most, µs.
+    /// What the offset is at most, µs; null without bounds.
     pub high_us: Option<f64>,
-    /// Where the offset is from: `common ends`; `bounds`, where that lay outside of them and was moved to the
+    /// What the offset rests on: `common ends`; `bounds`, where that lay outside of them and was moved to the
     /// nearest; `given`. Null without an offset.
     #[schemars(extend("enum" = ["common ends", "bounds", "given", null]))]
     pub source: Option<&'static str>,
-    /// The error of an offset that was given, µs; null else.
+    /// The error of an offset that was given, µs; null if none was given.
     pub given_error_us: Option<f64>,
     /// Whether that contradicts the bounds; null without one of them.
     pub contradicted: Option<bool>,
@@ -420,11 +420,12 @@ pub struct HostClock {
     /// By how much its clock runs faster over the run at least, millionths; null with fewer than two windows,
     /// or a step between.
     pub drift_low_ppm: Option<f64>,
-    /// And at most.
+    /// By how much its clock runs faster over the run at most, millionths; null with fewer than two windows,
+    /// or a step between.
     pub drift_high_ppm: Option<f64>,
     /// Operations that were compared.
     pub operations: u64,
-    /// Windows with bounds.
+    /// Windows of a second each that have bounds.
     pub windows: u64,
 }
 

@@ -48,7 +48,7 @@ pub struct CriticalPath {
 /// What segments are.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct On {
-    /// What it is, for people: `work before AllReduce 8 MiB`.
+    /// Work of a rank, or the transfer of an operation, for people: `work before AllReduce 8 MiB`.
     pub what: String,
     /// `work` of a rank, an `operation` from its last arrival to its end, or an `other_kernel` of NCCL. The
     /// last is a send, a receive, a call of a root, or one without a time on every rank.
@@ -80,11 +80,11 @@ pub struct PathRow {
     /// What they are.
     #[serde(flatten)]
     pub on: On,
-    /// Segments.
+    /// How many segments, over all steps of the path.
     pub count: u64,
-    /// Their time, µs.
+    /// Time of these segments, µs.
     pub sum_us: f64,
-    /// That as a share of the steps' time, 0 to 1.
+    /// Their time as a share of the steps' time, 0 to 1.
     pub share: f64,
 }
 

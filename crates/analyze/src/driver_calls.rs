@@ -44,19 +44,25 @@ pub struct DriverCalls {
 /// A counter.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DriverCallRow {
-    /// Its name, as `ncclscope explain` has it.
+    /// What is counted, by a name that `ncclscope explain` knows.
     pub counter: &'static str,
-    /// Calls that libnccl made, over all processes; null if they are not known.
+    /// Calls of the CUDA driver that libnccl made, over all processes since the recorder began; null if they
+    /// are not known (`why_null`).
     pub nccl: Option<u64>,
-    /// The same in a step of a rank: the median rank's; null without steps.
+    /// Calls of the driver by libnccl in a step of the median rank, from readings between which the job did
+    /// nothing but steps; null without these.
     pub nccl_per_step: Option<f64>,
-    /// How long NCCL's calls took, over all processes and threads; null if that is not measured.
+    /// How long calls of the driver by libnccl took, over all processes and threads, s. It is measured of
+    /// calls that are rare and may take long; null if not.
     pub nccl_s: Option<f64>,
-    /// Calls of the program and its other libraries, over all processes.
+    /// Calls of the CUDA driver by the program and its other libraries, over all processes; null if they are
+    /// not known (`why_null`).
     pub program: Option<u64>,
-    /// The same in a step of a rank, the median rank's.
+    /// Calls of the driver by the program in a step of the median rank, from readings between which the job
+    /// did nothing but steps; null without these.
     pub program_per_step: Option<f64>,
-    /// How long these calls took, over all processes and threads; null if that is not measured.
+    /// How long calls of the driver by the program took, over all processes and threads, s; null if that is
+    /// not measured.
     pub program_s: Option<f64>,
     /// Why `nccl` or `program` is null.
     pub why_null: Option<&'static str>,

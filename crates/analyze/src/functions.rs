@@ -39,13 +39,13 @@ pub struct CallPart {
 pub struct Parts {
     /// From the entry of the API call to its return.
     pub api: Option<CallPart>,
-    /// NCCL's enqueueing on the host.
+    /// From the entry of the API call to the launch of the kernel, or to the event of enqueueing.
     pub enqueue: Option<CallPart>,
     /// The launch of the kernel on the host.
     pub launch: Option<CallPart>,
     /// Time on the GPU.
     pub kernel: Option<CallPart>,
-    /// Work of NCCL's proxy.
+    /// Waits of the steps of NCCL's network proxy, summed over steps and channels.
     pub proxy: Option<CallPart>,
 }
 
@@ -64,15 +64,17 @@ pub struct FunctionRow {
     pub share_of_calls: f64,
     /// Bytes of all executions; null when some size is not known.
     pub bytes: Option<u64>,
-    /// GPU time of all executions on all ranks.
+    /// GPU time of all executions on all ranks; null if no call but warm-ups has one that can be believed.
     pub sum_over_ranks_us: Option<f64>,
     /// Whether that is estimated from a sample.
     pub sampled: bool,
-    /// If so: its interval of 95 %, µs. Operations are slow at the same moments, so their intervals add up.
+    /// 95 % interval of an estimate from a sample, µs; null if all calls were timed, or too few for an
+    /// estimate. Operations are slow at the same moments, so their intervals add up.
     pub sum_interval_us: Option<(f64, f64)>,
-    /// Part of the sum of all functions, 0 to 1.
+    /// Part of the GPU time of all functions, 0 to 1.
     pub share_of_time: Option<f64>,
-    /// Host time of all executions on all ranks.
+    /// Host time of all executions on all ranks; null if no call but warm-ups has one. Replays and ABI v1 to
+    /// v4 have none.
     pub host_sum_over_ranks_us: Option<f64>,
     /// What of a call took how long.
     pub parts_us: Parts,
@@ -367,11 +369,12 @@ pub struct KindRow {
     pub calls: u64,
     /// Bytes of all executions; null when some size is not known.
     pub bytes: Option<u64>,
-    /// GPU time of all executions on all ranks.
+    /// GPU time of all executions on all ranks; null if no call but warm-ups has one that can be believed.
     pub sum_over_ranks_us: Option<f64>,
-    /// Of an estimate from a sample: its interval of 95 %. Null if all calls were timed.
+    /// 95 % interval of an estimate from a sample; null if all calls were timed, or too few for an estimate.
     pub sum_interval_us: Option<(f64, f64)>,
-    /// Host time of all executions on all ranks.
+    /// Host time of all executions on all ranks; null if no call but warm-ups has one. Replays and ABI v1 to
+    /// v4 have none.
     pub host_sum_over_ranks_us: Option<f64>,
 }
 

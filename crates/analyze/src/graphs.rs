@@ -26,7 +26,8 @@ pub struct GraphRow {
     pub calls: Vec<CallsInGraph>,
     /// NCCL calls of one launch.
     pub calls_per_launch: u64,
-    /// Bytes of these by the convention of nccl-tests; null when some size is not known.
+    /// Bytes of the calls of one launch, by the convention of nccl-tests; null if some size is not known,
+    /// which needs the number of ranks.
     pub bytes_per_launch: Option<u64>,
     /// Ranks that launched it.
     pub nranks: u64,

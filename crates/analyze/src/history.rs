@@ -143,19 +143,19 @@ fn members(capture: &Capture) -> Vec<RankId> {
 pub struct HistoryRun {
     /// Where the capture is.
     pub capture: String,
-    /// Start, RFC 3339, in the recording's time zone.
+    /// When the run began, RFC 3339, in the recording's time zone.
     pub started: Option<String>,
-    /// How long it took, µs.
+    /// The wall time of the run, µs.
     pub wall_us: Option<f64>,
     /// Ranks that were in it.
     pub nranks: usize,
     /// Its hosts by name.
     pub hosts: Vec<String>,
-    /// The launcher's ranks that a finding blames, ascending.
+    /// The launcher's ranks that a finding of the run blames, ascending.
     pub blamed: Vec<u32>,
     /// The largest loss of its findings, µs of the wall; null if no finding has one.
     pub loss_us: Option<f64>,
-    /// Launcher's ranks that its report names with no more than an upper limit of their cost.
+    /// The launcher's ranks that a report names with an upper limit of their cost only.
     pub named: Vec<u32>,
     /// That limit, µs of the wall; null if there is none.
     pub at_most_us: Option<f64>,
@@ -185,19 +185,21 @@ pub struct Suspect {
     pub gpu: Option<String>,
     /// The host at the other end of a link.
     pub peer_host: Option<String>,
-    /// Runs in which it was to blame.
+    /// Runs in which a finding blames the suspect.
     pub blamed: usize,
-    /// Other runs, in which a report names it with no more than an upper limit of its cost.
+    /// Other runs, in which a report names the suspect with an upper limit of its cost only.
     pub at_most: usize,
-    /// Runs that it was in.
+    /// Runs that the suspect was in.
     pub present: usize,
-    /// What it cost, µs of the wall: the largest finding of each of these runs, summed.
+    /// What the fault cost, µs of the wall: the largest finding of each run, summed over the runs that blame
+    /// the suspect.
     pub loss_us: Option<f64>,
-    /// `loss_us` as a part of the time of all runs that it was in.
+    /// `loss_us` as a part of the time of all runs that the suspect was in.
     pub share: Option<f64>,
     /// The upper limits of the runs in `at_most`, µs of the wall, summed; null without one.
     pub at_most_us: Option<f64>,
-    /// How likely chance alone blames or names any of its part so often, 0 to 1.
+    /// How likely a draw at random blames or names any suspect of this part so often, 0 to 1. Below 0.05, the
+    /// suspect is called the culprit.
     pub chance_p: f64,
     /// Chance does not explain it.
     pub is_beyond_chance: bool,
@@ -205,7 +207,7 @@ pub struct Suspect {
     pub ranks: Vec<u32>,
     /// The hosts on which it was to blame.
     pub hosts: Vec<String>,
-    /// Kinds of these findings; `ncclscope explain` knows them.
+    /// The kinds of findings that blame the suspect; `ncclscope explain` knows them.
     pub kinds: Vec<Kind>,
     /// Captures of the runs in which it was to blame or named, oldest first.
     pub captures: Vec<String>,

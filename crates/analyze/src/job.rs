@@ -102,15 +102,15 @@ pub fn listed(names: &[String]) -> String {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Communicator")]
 pub struct CommunicatorRow {
-    /// Unique in the capture.
+    /// Its id, unique in the capture.
     pub communicator: String,
-    /// Name given by the program.
+    /// Name given by the program; null if it gave none.
     pub name: Option<String>,
-    /// Ranks.
+    /// Its ranks; null if the profiler ABI does not tell (v1 to v3).
     pub nranks: Option<u32>,
-    /// Nodes.
+    /// Its nodes.
     pub nnodes: Option<u32>,
-    /// Communicator it was made from, where that is proved.
+    /// Communicator it was made from; null if there is none, or none that is proved.
     pub parent: Option<String>,
     /// Why that is the parent.
     pub parent_evidence: Option<String>,

@@ -160,11 +160,12 @@ pub struct CostModel {
     pub least_bytes: u64,
     /// Largest.
     pub most_bytes: u64,
-    /// The time of no bytes, µs.
+    /// The time of no bytes, µs, which is `alpha_us` by the number of steps.
     pub latency_us: f64,
     /// Its 95 % interval.
     pub latency_interval_us: Option<(f64, f64)>,
-    /// α, the latency of one step, µs.
+    /// α, the latency of one step, µs. An AllReduce by a ring over n ranks has 2(n-1) steps. Null if the line
+    /// does not hold, or the algorithm has no formula here.
     pub alpha_us: Option<f64>,
     /// Its 95 % interval.
     pub alpha_interval_us: Option<(f64, f64)>,
@@ -173,7 +174,8 @@ pub struct CostModel {
     pub beta_gb_per_s: Option<f64>,
     /// 95 % interval; null if it has no end.
     pub beta_interval_gb_per_s: Option<(f64, f64)>,
-    /// The size that takes as much time for its bytes as for latency: half of the bandwidth is reached.
+    /// The size that takes as much time for its bytes as for latency: half of the bandwidth is reached there.
+    /// Smaller sizes are bound by latency, larger ones by bandwidth.
     pub half_bytes: Option<f64>,
     /// Median size of the residuals, as a share of the model.
     pub residual_p50_share: f64,

@@ -34,30 +34,31 @@ pub struct MpiRow {
     pub process: ProcessId,
     /// For how long calls were seen, s: from the process's first communicator on.
     pub seen_s: f64,
-    /// Calls that were over.
+    /// Calls of functions of MPI that were over: from C, Python and Fortran, the outermost ones only.
     pub calls: u64,
     /// Time in MPI, summed over threads, µs.
     pub time_us: f64,
-    /// That time as a share of the time seen; more than 1 if several threads were inside.
+    /// Time in MPI as a share of the time since the first communicator; more than 1 if several threads were
+    /// inside.
     pub share: f64,
     /// Collectives that were over, and their time with that of those that were not, µs; by function.
     #[serde(skip)]
     pub collectives: BTreeMap<String, (u64, f64)>,
-    /// Of that time: sends, receives and probes, µs.
+    /// Time in sends, receives and probes, µs.
     pub point_to_point_us: f64,
-    /// Collectives, and what makes communicators, µs.
+    /// Time in collectives, and in what makes communicators, µs.
     pub collective_us: f64,
-    /// Waits and tests for what was begun before, µs.
+    /// Time in waits and tests for what was begun before, µs.
     pub waits_us: f64,
-    /// One-sided operations and their synchronisation, µs.
+    /// Time in one-sided operations and their synchronisation, µs.
     pub one_sided_us: f64,
-    /// Files, µs.
+    /// Time in functions for files, µs.
     pub files_us: f64,
     /// Start and end of MPI, µs.
     pub other_us: f64,
     /// Mean time in MPI of a step, µs; null without steps.
     pub step_us: Option<f64>,
-    /// That as a share of the mean step; null without steps.
+    /// The time in MPI of a step as a share of the mean step; null without steps.
     pub step_share: Option<f64>,
     /// The function that a thread was inside of when the process was last seen; null if none was.
     pub open: Option<String>,

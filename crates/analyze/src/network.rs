@@ -26,13 +26,13 @@ pub struct NetworkRow {
     pub calls: u64,
     /// Proxy operations started.
     pub operations: u64,
-    /// Of these, stopped.
+    /// Proxy operations stopped.
     pub operations_done: u64,
-    /// Steps finished.
+    /// Proxy steps finished.
     pub steps: u64,
     /// Bytes that the network accepted; null where only operations were recorded.
     pub bytes_sent: Option<u64>,
-    /// Bytes received; null likewise.
+    /// Bytes received; null where only operations were recorded.
     pub bytes_received: Option<u64>,
     /// Time that steps spent in each wait, summed.
     pub wait_us: NetworkWaits,
@@ -44,15 +44,15 @@ pub struct NetworkRow {
 pub struct NetworkWaits {
     /// Of steps that send: for the GPU's data.
     pub send_gpu: Option<f64>,
-    /// For the receiver.
+    /// Of steps that send: for the receiver.
     pub send_peer: Option<f64>,
-    /// For the network.
+    /// Of steps that send: for the network.
     pub send_network: Option<f64>,
     /// Of steps that receive: for data.
     pub recv_network: Option<f64>,
-    /// For the flush.
+    /// Of steps that receive: for the flush.
     pub recv_flush: Option<f64>,
-    /// For the GPU to take the data.
+    /// Of steps that receive: for the GPU to take the data.
     pub recv_gpu: Option<f64>,
 }
 

@@ -52,21 +52,21 @@ pub struct NodeRow {
     pub why_no_gpu: Option<String>,
     /// Energy of its GPUs, joules; null if not known.
     pub energy_j: Option<f64>,
-    /// Their mean power in all, watts.
+    /// Mean power of its GPUs together, watts; null if not known.
     pub mean_w: Option<f64>,
-    /// CPUs that were busy, on average.
+    /// CPUs that were busy with any program, on average.
     pub cpus_busy: Option<f64>,
     /// CPUs that the job's processes kept busy, on average.
     pub job_cpus_busy: Option<f64>,
-    /// CPUs of the node.
+    /// CPUs of the node that the sampler may use.
     pub cpus: Option<u64>,
     /// Threads of the job that were ready and had no CPU, on average.
     pub job_threads_ready: Option<f64>,
-    /// Memory in use at most, bytes.
+    /// Memory of the node that programs can't have, at most, bytes.
     pub memory_bytes: Option<u64>,
-    /// Read from disks, bytes.
+    /// Bytes read from disks.
     pub disk_read_bytes: Option<u64>,
-    /// Written to disks, bytes.
+    /// Bytes written to disks.
     pub disk_written_bytes: Option<u64>,
     /// Received by network interfaces, bytes.
     pub net_received_bytes: Option<u64>,
@@ -89,21 +89,21 @@ pub struct NodeRow {
 pub struct GpuRow {
     /// Host.
     pub host: String,
-    /// Its UUID.
+    /// The GPU's UUID; text shows its beginning.
     pub uuid: String,
     /// Its product name.
     pub name: String,
     /// Energy by its counter, joules; null if it has none.
     pub counter_j: Option<f64>,
-    /// Energy by its power, integrated over the same time, joules.
+    /// Energy by its power, integrated over the same time, joules; null if the GPU does not tell.
     pub integrated_j: Option<f64>,
-    /// How much larger that is than the counter's, as a share.
+    /// By which share that is more than the counter's; null if one of both is not known.
     pub gap: Option<f64>,
-    /// Mean power, watts.
+    /// Mean power by its energy, watts; null if the GPU does not tell.
     pub mean_w: Option<f64>,
-    /// Largest power that was read, watts.
+    /// Largest power that was read, watts. NVML gives a mean over a second on most GPUs.
     pub max_w: Option<f64>,
-    /// Mean clock of its SMs, MHz.
+    /// Mean clock of its multiprocessors (SMs), MHz.
     pub sm_mhz: Option<f64>,
     /// Share of the samples in which clocks were held down, by reason.
     pub throttled: BTreeMap<Throttle, f64>,

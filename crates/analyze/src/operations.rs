@@ -48,14 +48,14 @@ pub struct Operation {
     pub algorithm: Option<String>,
     /// Protocol; null where NCCL does not say.
     pub protocol: Option<String>,
-    /// Executions, one rank's part each.
+    /// Executions, one rank's part each, warm-ups included.
     pub calls: u64,
-    /// Those of them with a GPU time.
+    /// Calls with a GPU time that can be believed.
     pub timed: u64,
     /// Those of them that were the first on their communicator: not in the statistics. Null if it is not
     /// known which were: a file of another tool may begin in the middle of a run.
     pub warmup: Option<u64>,
-    /// GPU time.
+    /// GPU time; null if no call but warm-ups has one that can be believed.
     pub time_us: Option<Statistics>,
     /// Where `time_us` comes from: `stamps` or `events`; the two are never in one row.
     #[schemars(extend("enum" = ["stamps", "events", "windows", null]))]
@@ -64,11 +64,12 @@ pub struct Operation {
     /// without, and where too few were timed. The extremes of `time_us` are then bounds: there may have been
     /// shorter and longer calls.
     pub sampled: Option<Sampled>,
-    /// Host time.
+    /// Host time; null if no call but warm-ups has one. Replays and ABI v1 to v4 have none.
     pub host_us: Option<Statistics>,
     /// Operations with a GPU time on every rank.
     pub matched: u64,
-    /// GPU time of the shortest rank of each of these.
+    /// GPU time of an operation's shortest rank, which waited least; null if no operation has a GPU time on
+    /// every rank. Sends and receives are not matched.
     pub shortest_us: Option<Statistics>,
     /// The blind spot of a tool that sees host calls only: which share of a call's GPU time lies beyond the
     /// time that its host call takes, 0 to 1. Of the median host time and the median GPU time, both by
@@ -77,13 +78,14 @@ pub struct Operation {
     /// What NCCL itself expected one to take by this algorithm and protocol; null if that was not recorded
     /// (NCCLSCOPE_COSTS=on).
     pub nccl_us: Option<f64>,
-    /// Bytes by the median of `shortest_us`.
+    /// Bytes by the median of `shortest_us`; null without a size, a GPU time on every rank or a second rank,
+    /// or if it is refused.
     pub algbw_gb_per_s: Option<f64>,
-    /// `algbw_gb_per_s` by nccl-tests' factor.
+    /// `algbw_gb_per_s` by nccl-tests' factor: of the operation, close to the transfer. Null without that.
     pub busbw_gb_per_s: Option<f64>,
     /// Bytes by the mean time over an operation's ranks, the median operation's, by nccl-tests' factor:
-    /// waiting included. Of sends and receives, and where no operation has a time on every rank, by the
-    /// median call.
+    /// waiting for late ranks is in it. Of sends and receives, and where no operation has a time on every
+    /// rank, by the median call. Null without a size, a GPU time or a second rank, or if it is refused.
     pub call_busbw_gb_per_s: Option<f64>,
     /// Why there is no bandwidth although there are size and time.
     pub bandwidth_refused: Option<String>,

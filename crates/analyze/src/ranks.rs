@@ -31,26 +31,29 @@ pub struct RankRow {
     pub device: Option<u32>,
     /// Executions.
     pub calls: u64,
-    /// Those of them with a GPU time.
+    /// Calls with a GPU time that can be believed.
     pub timed: u64,
-    /// Those of them that are sends and receives; null if NCCL's RAS counted, which leaves them out.
+    /// Calls that are sends and receives; null if NCCL's RAS counted, which leaves them out.
     pub p2p: Option<u64>,
     /// From the first communicator or call to the last thing seen.
     pub wall_us: Option<f64>,
-    /// Where the intervals come from: `gpu`, or `host` (the API calls) where no call has a GPU time.
+    /// Where the intervals come from: `gpu` (kernels), `sample` (estimated from the kernels that were timed),
+    /// or `host` (API calls) if no call has a GPU time; null if no call has a time.
     #[schemars(extend("enum" = ["gpu", "sample", "host", null]))]
     pub basis: Option<&'static str>,
-    /// Union of the intervals, without those of warm-up.
+    /// Time in NCCL kernels after warm-up, or in API calls without GPU times: the union of the intervals, so
+    /// no moment counts twice. Null if no call has a time.
     pub nccl_us: Option<f64>,
-    /// Of an estimate from a sample: its interval of 95 %. Null if all calls were timed.
+    /// 95 % interval of an estimate from a sample; null if all calls were timed, or too few for an estimate.
     pub nccl_interval_us: Option<(f64, f64)>,
-    /// `nccl_us` by `wall_us`, 0 to 1: the share of the run.
+    /// `nccl_us` by `wall_us`, 0 to 1: the share of the run, never more than all of it. Null if no call has a
+    /// time.
     pub share: Option<f64>,
     /// The most that its GPU can have been in NCCL, without warm-up. `None` if nothing bounds that: some kind
     /// of call has no time, or the recording did not end by itself.
     #[serde(skip)]
     pub most_us: Option<f64>,
-    /// Sum of the intervals.
+    /// Plain sum of the intervals: overlaps count twice. Null if no call has a time.
     pub sum_us: Option<f64>,
     /// The GPU's UUID, 32 hex digits.
     pub gpu: Option<String>,

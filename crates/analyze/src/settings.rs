@@ -16,10 +16,10 @@ use tables::{Capture, Process};
 /// A setting and what one function did with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SettingRow {
-    /// `NCCL_ALGO` or `NCCL_PROTO`.
+    /// Variable of NCCL: `NCCL_ALGO` or `NCCL_PROTO`.
     #[schemars(extend("enum" = ["NCCL_ALGO", "NCCL_PROTO"]))]
     pub variable: &'static str,
-    /// Its value; null where some processes have none.
+    /// What was asked for; null where some processes have none.
     pub value: Option<String>,
     /// Processes that have it.
     pub nprocesses: u64,
@@ -27,11 +27,11 @@ pub struct SettingRow {
     pub function: Option<String>,
     /// Executions of the function.
     pub calls: u64,
-    /// Those that used what was asked for.
+    /// Calls that used what was asked for.
     pub obeyed: u64,
-    /// Those that used something else, by what.
+    /// Calls that used something else, by what.
     pub others: BTreeMap<String, u64>,
-    /// Those of which NCCL told nothing.
+    /// Calls of which NCCL told nothing.
     pub not_told: u64,
     /// All processes of the job, if they differ in the value; `None` if all have the same.
     #[serde(skip)]

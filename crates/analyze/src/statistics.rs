@@ -26,19 +26,19 @@ const MANY: usize = 1 << 18;
 pub struct Statistics {
     /// How many there are.
     pub n: u64,
-    /// All of them.
+    /// Sum of all.
     pub sum: f64,
-    /// Sum by number.
+    /// Mean.
     pub mean: f64,
-    /// Shortest.
+    /// Shortest; null if some times are known by their sum only.
     pub min: Option<f64>,
-    /// Median.
+    /// Median; null if some times are known by their sum only.
     pub p50: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile; null if some times are known by their sum only.
     pub p95: Option<f64>,
-    /// 99th percentile; null below [`P99_FROM`] durations.
+    /// 99th percentile; null below 100 durations.
     pub p99: Option<f64>,
-    /// Longest.
+    /// Longest; null if some times are known by their sum only.
     pub max: Option<f64>,
 }
 

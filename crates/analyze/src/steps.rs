@@ -138,9 +138,9 @@ pub struct StepsRow {
     pub process: ProcessId,
     /// Who says what a step is: the program by its marks, or the pattern of its calls.
     pub source: StepSource,
-    /// Steps.
+    /// Repetitions of its pattern.
     pub steps: u64,
-    /// Calls in each.
+    /// Calls in each step.
     pub calls: u64,
     /// The calls of a step are so many times the same ones, so a step of the program may be shorter; 1 if
     /// they are not.
@@ -150,13 +150,13 @@ pub struct StepsRow {
     pub times_repeat: u64,
     /// Calls of the process after its first 1 048 576, which were not looked at.
     pub calls_beyond: u64,
-    /// Step time.
+    /// Time from a step's first call to the next step's; null if no two steps follow each other.
     pub step_us: Option<Statistics>,
-    /// Time of the GPU in NCCL kernels, by step.
+    /// Time of the GPU in NCCL kernels, by step; null without GPU times.
     pub communication_us: Option<Statistics>,
     /// From the first call to the first step; null where host times are not known.
     pub startup_us: Option<f64>,
-    /// Between steps that do not follow each other.
+    /// Time between steps that do not follow each other; null if no two steps follow each other.
     pub between_us: Option<f64>,
     /// The steps one by one, in order.
     #[serde(skip)]

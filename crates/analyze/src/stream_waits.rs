@@ -40,7 +40,7 @@ pub struct StreamWaits {
 /// What waits say of some calls. Warm-ups are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Exposed {
-    /// Calls.
+    /// Calls without warm-ups.
     pub calls: u64,
     /// Of calls: those with a GPU time of which it is known whether a stream waited, and since when.
     pub known: u64,
@@ -74,11 +74,11 @@ pub struct RankWaits {
     pub in_graphs: u64,
     /// From its first call behind warm-up to the end of its last, µs.
     pub active_us: f64,
-    /// `sum_us` by `active_us`.
+    /// Part of the time in which streams stood still for calls: `sum_us` by `active_us`.
     pub share: Share,
-    /// The share with `unwaited_us`, too: the most that its communication can have stopped.
+    /// That share with `unwaited_us`, too: the most that its communication can have stopped.
     pub at_most: f64,
-    /// Exposed communication by kernel windows of the same GPU, if there are any.
+    /// Exposed communication by kernel windows of the same GPU; null without any.
     pub by_windows: Option<Share>,
     /// Share less the share `by_windows`.
     pub difference: Option<f64>,

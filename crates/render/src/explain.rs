@@ -23,10 +23,9 @@ fn of_columns(word: &str) -> Option<Explanation> {
             "" => String::new(),
             unit => format!(" ({unit})"),
         };
-        let paragraph = format!("{}{unit}: {}.", column.name, column.help);
-        if !paragraphs.contains(&paragraph) {
-            paragraphs.push(paragraph);
-        }
+        let meaning = column.meaning().map(|found| found.after_a_colon());
+        let paragraph = meaning.map(|text| format!("{}{unit}: {text}", column.name));
+        paragraphs.extend(paragraph.filter(|paragraph| !paragraphs.contains(paragraph)));
     }
     let title = word.to_owned();
     (!paragraphs.is_empty()).then_some(Explanation { title, paragraphs })

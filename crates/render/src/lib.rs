@@ -43,6 +43,7 @@ pub mod layout;
 pub mod left_out;
 pub mod list;
 pub mod markdown;
+mod meanings;
 pub mod memory;
 pub mod merge;
 pub mod metrics;

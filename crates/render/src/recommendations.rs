@@ -91,13 +91,13 @@ pub(crate) fn what_to_do(report: &Report, page: &mut Page) {
 pub struct RecommendationRow {
     /// A kind of finding, or a rule of its own; `ncclscope explain` knows it.
     pub rule: RuleName,
-    /// What it is about: a rank, a variable, a function.
+    /// What the recommendation is about: a rank, a variable, a function.
     pub subject: String,
     /// What to change.
     pub action: String,
     /// What it rests on.
     pub evidence: String,
-    /// What the run would take less, µs; null where that is not known.
+    /// What the run would take less with the recommendation, µs; null where that is not known.
     pub gain_us: Option<f64>,
     /// 95 % interval of that.
     pub gain_interval_us: Option<(f64, f64)>,
@@ -109,7 +109,7 @@ pub struct RecommendationRow {
     pub effort: Level,
     /// How likely it makes something else worse.
     pub risk: Level,
-    /// `open`; in a comparison `done`, `better` or `unchanged`.
+    /// What became of a recommendation: `open`; in a comparison `done`, `better` or `unchanged`.
     pub status: Status,
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::io::Write;
 
 /// The JSON Schema of a report.
-pub const SCHEMA: &str = include_str!("../schema/report-1.json");
+pub const SCHEMA: &str = crate::meanings::REPORT;
 
 /// A report with the words of its findings, as JSON has it.
 #[derive(Serialize, JsonSchema)]

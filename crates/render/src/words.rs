@@ -7,15 +7,17 @@
 //! profiler.
 
 use crate::findings::about;
+use crate::meanings;
 use analyze::algorithms::{algorithms_of, functions_of};
 use analyze::bandwidth::FACTORS;
 use analyze::findings::Kind;
+use std::sync::LazyLock;
 
 mod columns;
 mod events;
 mod verbs;
 
-pub use columns::{COLUMNS, ODD, RULES};
+pub use columns::{COLUMNS, FIELDS, ODD, RULES};
 pub use events::{EVENTS, STATES};
 pub use verbs::VERBS;
 
@@ -324,6 +326,26 @@ fn findings() -> Vec<Word> {
     all.map(|kind| word(kind.name(), about(*kind))).collect()
 }
 
+/// Heads of columns that are fields of JSON.
+fn fields() -> Vec<Word> {
+    static TEXTS: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
+        let all = FIELDS.iter().flat_map(|(schema, rows, heads)| {
+            heads.iter().map(move |(name, path)| {
+                let meaning = meanings::of(schema, rows, path).unwrap_or_default();
+                (*name, meaning.after_a_colon())
+            })
+        });
+        all.collect()
+    });
+    TEXTS.iter().map(|(name, text)| word(name, text)).collect()
+}
+
+/// What a head that is no field of JSON means.
+pub fn head(name: &str) -> Option<&'static str> {
+    let mut all = DEFINITIONS.iter().chain(COLUMNS).chain(VERBS);
+    all.find(|w| w.name == name).map(|w| w.text)
+}
+
 /// A name in the letters that count.
 pub fn plain(name: &str) -> String {
     let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
@@ -396,7 +418,8 @@ pub fn explain(word: &str) -> Option<Explanation> {
     let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(ODD);
     let findings = findings();
     let others = others.chain(DEFINITIONS).chain(&findings).chain(RULES);
-    let others = others.chain(COLUMNS).chain(VERBS);
+    let fields = fields();
+    let others = others.chain(COLUMNS).chain(&fields).chain(VERBS);
     let is_wanted = |w: &&Word| plain(w.name) == wanted;
     // `run_s` and `runs` differ by their spelling only.
     let exact = others.clone().find(|w| w.name == word);
@@ -461,7 +484,10 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
             setup::paths::kinds().map(|[name, ..]| name).collect(),
         ),
         ("words", names(DEFINITIONS)),
-        ("columns", [names(COLUMNS), names(VERBS)].concat()),
+        (
+            "columns",
+            [names(COLUMNS), names(&fields()), names(VERBS)].concat(),
+        ),
     ];
     let others: Vec<String> = known
         .iter()
@@ -506,6 +532,20 @@ mod tests {
         }
         for unknown in ["", "RING_LL64", "LL_RING", "ringing"] {
             assert_eq!(explain(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_head_has_one_meaning() {
+        let fields = fields();
+        let all = DEFINITIONS
+            .iter()
+            .chain(COLUMNS)
+            .chain(&fields)
+            .chain(VERBS);
+        let mut names = std::collections::BTreeSet::new();
+        for of in all {
+            assert!(!of.text.is_empty() && names.insert(of.name), "{}", of.name);
         }
     }
 

@@ -465,21 +465,25 @@ class RankRow(Record):
     calls: int
     """Executions."""
     timed: int
-    """Those of them with a GPU time."""
+    """Calls with a GPU time that can be believed."""
     p2p: int | None
-    """Those of them that are sends and receives; null if NCCL's RAS counted, which leaves them out."""
+    """Calls that are sends and receives; null if NCCL's RAS counted, which leaves them out."""
     wall_us: float | None
     """From the first communicator or call to the last thing seen."""
     basis: Literal["gpu", "sample", "host"] | None
-    """Where the intervals come from: ``gpu``, or ``host`` (the API calls) where no call has a GPU time."""
+    """Where the intervals come from: ``gpu`` (kernels), ``sample`` (estimated from the kernels that were
+    timed), or ``host`` (API calls) if no call has a GPU time; null if no call has a time."""
     nccl_us: float | None
-    """Union of the intervals, without those of warm-up."""
+    """Time in NCCL kernels after warm-up, or in API calls without GPU times: the union of the intervals,
+    so no moment counts twice. Null if no call has a time."""
     nccl_interval_us: list[float] | None
-    """Of an estimate from a sample: its interval of 95 %. Null if all calls were timed."""
+    """95 % interval of an estimate from a sample; null if all calls were timed, or too few for an
+    estimate."""
     share: float | None
-    """``nccl_us`` by ``wall_us``, 0 to 1: the share of the run."""
+    """``nccl_us`` by ``wall_us``, 0 to 1: the share of the run, never more than all of it. Null if no call
+    has a time."""
     sum_us: float | None
-    """Sum of the intervals."""
+    """Plain sum of the intervals: overlaps count twice. Null if no call has a time."""
     gpu: str | None
     """The GPU's UUID, 32 hex digits."""
     operations: int | None
@@ -545,15 +549,15 @@ class Communicator(Record):
     _parts = {"members": Member}
     __slots__ = ()
     communicator: str
-    """Unique in the capture."""
+    """Its id, unique in the capture."""
     name: str | None
-    """Name given by the program."""
+    """Name given by the program; null if it gave none."""
     nranks: int | None
-    """Ranks."""
+    """Its ranks; null if the profiler ABI does not tell (v1 to v3)."""
     nnodes: int | None
-    """Nodes."""
+    """Its nodes."""
     parent: str | None
-    """Communicator it was made from, where that is proved."""
+    """Communicator it was made from; null if there is none, or none that is proved."""
     parent_evidence: str | None
     """Why that is the parent."""
     ranks: str | None
@@ -577,11 +581,13 @@ class Kind(Record):
     bytes: int | None
     """Bytes of all executions; null when some size is not known."""
     sum_over_ranks_us: float | None
-    """GPU time of all executions on all ranks."""
+    """GPU time of all executions on all ranks; null if no call but warm-ups has one that can be believed."""
     sum_interval_us: list[float] | None
-    """Of an estimate from a sample: its interval of 95 %. Null if all calls were timed."""
+    """95 % interval of an estimate from a sample; null if all calls were timed, or too few for an
+    estimate."""
     host_sum_over_ranks_us: float | None
-    """Host time of all executions on all ranks."""
+    """Host time of all executions on all ranks; null if no call but warm-ups has one. Replays and ABI v1
+    to v4 have none."""
 
 
 class Part(Record):
@@ -607,13 +613,13 @@ class Parts(Record):
     api: Part | None
     """From the entry of the API call to its return."""
     enqueue: Part | None
-    """NCCL's enqueueing on the host."""
+    """From the entry of the API call to the launch of the kernel, or to the event of enqueueing."""
     launch: Part | None
     """The launch of the kernel on the host."""
     kernel: Part | None
     """Time on the GPU."""
     proxy: Part | None
-    """Work of NCCL's proxy."""
+    """Waits of the steps of NCCL's network proxy, summed over steps and channels."""
 
 
 class Function(Record):
@@ -632,15 +638,17 @@ class Function(Record):
     bytes: int | None
     """Bytes of all executions; null when some size is not known."""
     sum_over_ranks_us: float | None
-    """GPU time of all executions on all ranks."""
+    """GPU time of all executions on all ranks; null if no call but warm-ups has one that can be believed."""
     sampled: bool
     """Whether that is estimated from a sample."""
     sum_interval_us: list[float] | None
-    """If so: its interval of 95 %, µs. Operations are slow at the same moments, so their intervals add up."""
+    """95 % interval of an estimate from a sample, µs; null if all calls were timed, or too few for an
+    estimate. Operations are slow at the same moments, so their intervals add up."""
     share_of_time: float | None
-    """Part of the sum of all functions, 0 to 1."""
+    """Part of the GPU time of all functions, 0 to 1."""
     host_sum_over_ranks_us: float | None
-    """Host time of all executions on all ranks."""
+    """Host time of all executions on all ranks; null if no call but warm-ups has one. Replays and ABI v1
+    to v4 have none."""
     parts_us: Parts
     """What of a call took how long."""
 
@@ -650,7 +658,10 @@ class Caller(Record):
 
     __slots__ = ()
     caller: str | None
-    """``FILE:LINE FUNCTION`` of the program; null for calls without a recorded caller."""
+    """The line of the program that made the calls, as ``FILE:LINE FUNCTION``: the innermost frame that is
+    in no library (``ncclscope run --stacks``). ``autograd (C++)`` is PyTorch's autograd, and ``unknown:``
+    says why there is none. Null if nothing is recorded: launched in a CUDA graph, counted only, or of a
+    process without stacks."""
     function: str | None
     """NCCL's function; operations that came in pieces under their own name."""
     calls: int
@@ -658,24 +669,26 @@ class Caller(Record):
     bytes: int | None
     """Bytes of all executions; null when some size is not known."""
     sum_over_ranks_us: float | None
-    """GPU time of all executions on all ranks."""
+    """GPU time of all executions on all ranks; null if no call but warm-ups has one that can be believed."""
     sampled: bool
     """Whether that is estimated from a sample."""
     sum_interval_us: list[float] | None
-    """Of an estimate from a sample: its interval of 95 %. Null if all calls were timed."""
+    """95 % interval of an estimate from a sample; null if all calls were timed, or too few for an
+    estimate."""
     share_of_time: float | None
     """Part of the GPU time of all calls, 0 to 1."""
     host_sum_over_ranks_us: float | None
-    """Host time of all executions on all ranks."""
+    """Host time of all executions on all ranks; null if no call but warm-ups has one. Replays and ABI v1
+    to v4 have none."""
     exposed_us: float | None
     """How long streams stood still for these calls, summed over ranks; null where no wait is known."""
     exposed_interval_us: list[float] | None
-    """The 95 % interval of that, if it is known of some of the calls."""
+    """95 % interval of ``exposed_us``, if it is known of some of the calls."""
     wait_rank_us: float | None
     """How long ranks waited in these calls for the last rank, summed over ranks; null where no operation
     has a time on every rank."""
     wait_interval_us: list[float] | None
-    """The 95 % interval of that, if it is known of some of the calls."""
+    """95 % interval of ``wait_rank_us``, if it is known of some of the calls."""
     stacks: int
     """Different stacks that lead to the line."""
 
@@ -704,19 +717,19 @@ class Statistics(Record):
     n: int
     """How many there are."""
     sum: float
-    """All of them."""
+    """Sum of all."""
     mean: float
-    """Sum by number."""
+    """Mean."""
     min: float | None
-    """Shortest."""
+    """Shortest; null if some times are known by their sum only."""
     p50: float | None
-    """Median."""
+    """Median; null if some times are known by their sum only."""
     p95: float | None
-    """95th percentile."""
+    """95th percentile; null if some times are known by their sum only."""
     p99: float | None
-    """99th percentile; null below ``P99_FROM`` durations."""
+    """99th percentile; null below 100 durations."""
     max: float | None
-    """Longest."""
+    """Longest; null if some times are known by their sum only."""
 
 
 class Sampled(Record):
@@ -757,14 +770,14 @@ class Operation(Record):
     protocol: str | None
     """Protocol; null where NCCL does not say."""
     calls: int
-    """Executions, one rank's part each."""
+    """Executions, one rank's part each, warm-ups included."""
     timed: int
-    """Those of them with a GPU time."""
+    """Calls with a GPU time that can be believed."""
     warmup: int | None
     """Those of them that were the first on their communicator: not in the statistics. Null if it is not
     known which were: a file of another tool may begin in the middle of a run."""
     time_us: Statistics | None
-    """GPU time."""
+    """GPU time; null if no call but warm-ups has one that can be believed."""
     time_source: Literal["stamps", "events", "windows"] | None
     """Where ``time_us`` comes from: ``stamps`` or ``events``; the two are never in one row."""
     sampled: Sampled | None
@@ -772,11 +785,12 @@ class Operation(Record):
     without, and where too few were timed. The extremes of ``time_us`` are then bounds: there may have been
     shorter and longer calls."""
     host_us: Statistics | None
-    """Host time."""
+    """Host time; null if no call but warm-ups has one. Replays and ABI v1 to v4 have none."""
     matched: int
     """Operations with a GPU time on every rank."""
     shortest_us: Statistics | None
-    """GPU time of the shortest rank of each of these."""
+    """GPU time of an operation's shortest rank, which waited least; null if no operation has a GPU time on
+    every rank. Sends and receives are not matched."""
     blind_share: float | None
     """The blind spot of a tool that sees host calls only: which share of a call's GPU time lies beyond the
     time that its host call takes, 0 to 1. Of the median host time and the median GPU time, both by nearest
@@ -785,13 +799,15 @@ class Operation(Record):
     """What NCCL itself expected one to take by this algorithm and protocol; null if that was not recorded
     (NCCLSCOPE_COSTS=on)."""
     algbw_gb_per_s: float | None
-    """Bytes by the median of ``shortest_us``."""
+    """Bytes by the median of ``shortest_us``; null without a size, a GPU time on every rank or a second
+    rank, or if it is refused."""
     busbw_gb_per_s: float | None
-    """``algbw_gb_per_s`` by nccl-tests' factor."""
+    """``algbw_gb_per_s`` by nccl-tests' factor: of the operation, close to the transfer. Null without
+    that."""
     call_busbw_gb_per_s: float | None
     """Bytes by the mean time over an operation's ranks, the median operation's, by nccl-tests' factor:
-    waiting included. Of sends and receives, and where no operation has a time on every rank, by the median
-    call."""
+    waiting for late ranks is in it. Of sends and receives, and where no operation has a time on every
+    rank, by the median call. Null without a size, a GPU time or a second rank, or if it is refused."""
     bandwidth_refused: str | None
     """Why there is no bandwidth although there are size and time."""
     untimed: dict[str, int]
@@ -882,7 +898,8 @@ class GraphRow(Record):
     calls_per_launch: int
     """NCCL calls of one launch."""
     bytes_per_launch: int | None
-    """Bytes of these by the convention of nccl-tests; null when some size is not known."""
+    """Bytes of the calls of one launch, by the convention of nccl-tests; null if some size is not known,
+    which needs the number of ranks."""
     nranks: int
     """Ranks that launched it."""
     executables: int
@@ -923,9 +940,9 @@ class Setting(Record):
 
     __slots__ = ()
     variable: Literal["NCCL_ALGO", "NCCL_PROTO"]
-    """``NCCL_ALGO`` or ``NCCL_PROTO``."""
+    """Variable of NCCL: ``NCCL_ALGO`` or ``NCCL_PROTO``."""
     value: str | None
-    """Its value; null where some processes have none."""
+    """What was asked for; null where some processes have none."""
     nprocesses: int
     """Processes that have it."""
     function: str | None
@@ -933,11 +950,11 @@ class Setting(Record):
     calls: int
     """Executions of the function."""
     obeyed: int
-    """Those that used what was asked for."""
+    """Calls that used what was asked for."""
     others: dict[str, int]
-    """Those that used something else, by what."""
+    """Calls that used something else, by what."""
     not_told: int
-    """Those of which NCCL told nothing."""
+    """Calls of which NCCL told nothing."""
     why: str | None
     """Why others were used, where that is certain."""
     summary: str
@@ -952,15 +969,15 @@ class Waits(Record):
     send_gpu: float | None
     """Of steps that send: for the GPU's data."""
     send_peer: float | None
-    """For the receiver."""
+    """Of steps that send: for the receiver."""
     send_network: float | None
-    """For the network."""
+    """Of steps that send: for the network."""
     recv_network: float | None
     """Of steps that receive: for data."""
     recv_flush: float | None
-    """For the flush."""
+    """Of steps that receive: for the flush."""
     recv_gpu: float | None
-    """For the GPU to take the data."""
+    """Of steps that receive: for the GPU to take the data."""
 
 
 class NetworkRow(Record):
@@ -977,13 +994,13 @@ class NetworkRow(Record):
     operations: int
     """Proxy operations started."""
     operations_done: int
-    """Of these, stopped."""
+    """Proxy operations stopped."""
     steps: int
-    """Steps finished."""
+    """Proxy steps finished."""
     bytes_sent: int | None
     """Bytes that the network accepted; null where only operations were recorded."""
     bytes_received: int | None
-    """Bytes received; null likewise."""
+    """Bytes received; null where only operations were recorded."""
     wait_us: Waits
     """Time that steps spent in each wait, summed."""
 
@@ -1227,9 +1244,9 @@ class StepsRow(Record):
     source: Literal["program", "calls"]
     """Who says what a step is: the program by its marks, or the pattern of its calls."""
     steps: int
-    """Steps."""
+    """Repetitions of its pattern."""
     calls: int
-    """Calls in each."""
+    """Calls in each step."""
     equal_parts: int
     """The calls of a step are so many times the same ones, so a step of the program may be shorter; 1 if
     they are not."""
@@ -1239,13 +1256,13 @@ class StepsRow(Record):
     calls_beyond: int
     """Calls of the process after its first 1 048 576, which were not looked at."""
     step_us: Statistics | None
-    """Step time."""
+    """Time from a step's first call to the next step's; null if no two steps follow each other."""
     communication_us: Statistics | None
-    """Time of the GPU in NCCL kernels, by step."""
+    """Time of the GPU in NCCL kernels, by step; null without GPU times."""
     startup_us: float | None
     """From the first call to the first step; null where host times are not known."""
     between_us: float | None
-    """Between steps that do not follow each other."""
+    """Time between steps that do not follow each other; null if no two steps follow each other."""
 
 
 class Steps(Record):
@@ -1297,15 +1314,16 @@ class Phase(Record):
     name: str
     """The program's name."""
     visits: Range | None
-    """How often a rank was in it."""
+    """How often a rank was in the phase."""
     time_us: Range | None
-    """Time of a rank in it, in all."""
+    """Time that a rank spent in the phase, in all, µs."""
     calls: Range | None
     """NCCL calls of a rank in it."""
     communication_us: Range | None
-    """Time of a rank's GPU in NCCL kernels in it, waiting included. Null without GPU times."""
+    """Time of a rank's GPU in NCCL kernels in the phase, waiting included, µs. Null if a call in it has no
+    GPU time."""
     longest_rank: int | None
-    """The rank that was in it for longest."""
+    """The rank that spent most time in the phase."""
 
 
 class PathRow(Record):
@@ -1313,7 +1331,7 @@ class PathRow(Record):
 
     __slots__ = ()
     what: str
-    """What it is, for people: ``work before AllReduce 8 MiB``."""
+    """Work of a rank, or the transfer of an operation, for people: ``work before AllReduce 8 MiB``."""
     kind: Literal["work", "operation", "other_kernel"]
     """``work`` of a rank, an ``operation`` from its last arrival to its end, or an ``other_kernel`` of
     NCCL. The last is a send, a receive, a call of a root, or one without a time on every rank."""
@@ -1338,11 +1356,11 @@ class PathRow(Record):
     communicator: str | None
     """Its communicator."""
     count: int
-    """Segments."""
+    """How many segments, over all steps of the path."""
     sum_us: float
-    """Their time, µs."""
+    """Time of these segments, µs."""
     share: float
-    """That as a share of the steps' time, 0 to 1."""
+    """Their time as a share of the steps' time, 0 to 1."""
 
 
 class PathSegment(Record):
@@ -1350,7 +1368,7 @@ class PathSegment(Record):
 
     __slots__ = ()
     what: str
-    """What it is, for people: ``work before AllReduce 8 MiB``."""
+    """Work of a rank, or the transfer of an operation, for people: ``work before AllReduce 8 MiB``."""
     kind: Literal["work", "operation", "other_kernel"]
     """``work`` of a rank, an ``operation`` from its last arrival to its end, or an ``other_kernel`` of
     NCCL. The last is a send, a receive, a call of a root, or one without a time on every rank."""
@@ -1474,7 +1492,7 @@ class RankStreams(Record):
     device: int
     """CUDA device ordinal."""
     windows: int
-    """Windows that count."""
+    """Kernel windows that count."""
     seen_us: float
     """How long they are together, µs."""
     computing: Share
@@ -1486,12 +1504,12 @@ class RankStreams(Record):
     copies: Share
     """Only copies and fills ran."""
     idle: Share
-    """Nothing ran."""
+    """Nothing ran on the GPU."""
     idle_causes: IdleCauses | None
     """What its host did while nothing ran: shares of the time, together idle; null if neither the node
     sampler nor time in MPI says."""
     exposed_waiting: Share | None
-    """Of exposed: it waited for other ranks; null if no operation was found on all its ranks."""
+    """Of the exposed time: it waited for other ranks; null if no operation was found on all its ranks."""
     host_waited: Share | None
     """Its host waited for the GPU. Null where that is not known, because not all launches were seen."""
     interference: float | None
@@ -1534,11 +1552,11 @@ class KernelRow(Record):
 
     __slots__ = ()
     name: str
-    """The name."""
+    """The kernel's name, demangled; copies and fills are together."""
     kind: Literal["computing", "communication", "copy", "fill"]
     """``computing``, ``communication``, ``copy`` or ``fill``."""
     kernels: int
-    """How many."""
+    """How many ran in windows."""
     sum_us: float
     """Their time, µs."""
     share: float
@@ -1560,11 +1578,11 @@ class KernelOfRank(Record):
     device: int
     """CUDA device ordinal."""
     name: str
-    """The name."""
+    """The kernel's name, demangled; copies and fills are together."""
     kind: Literal["computing", "communication", "copy", "fill"]
     """``computing``, ``communication``, ``copy`` or ``fill``."""
     kernels: int
-    """How many."""
+    """How many ran in windows."""
     sum_us: float
     """Their time, µs."""
     share: float
@@ -1592,9 +1610,9 @@ class Replay(Record):
     replay_us: float
     """From the first kernel of a replay to the end of its last, mean, µs."""
     communication_us: float
-    """For how long of that kernels communicated, mean, µs."""
+    """For how long kernels communicated in a replay, mean, µs."""
     exposed_us: float
-    """And nothing computed, mean, µs."""
+    """For how long kernels communicated in a replay and nothing computed, mean, µs."""
     exposed_interval_us: list[float] | None
     """95 % interval of that; null for too few replays."""
 
@@ -1636,23 +1654,23 @@ class Bubble(Record):
     steps: int
     """Whole steps in which the windows of all GPUs show what ran."""
     step_us: float
-    """How long one of them is, µs."""
+    """How long such a step is, µs."""
     bubble: Share
     """The part of a step in which the GPU computed nothing."""
     bubble_us: float
-    """The same of a step, µs."""
+    """The bubble of a step, µs: how long the GPU computed nothing."""
     bubble_run_us: float
-    """The same of the time from the process's first call to the last, µs: what the bubble costs."""
+    """The bubble of the time from the process's first call to the last, µs: what it costs."""
     late_sender_us: float
-    """Of a step: it waited to receive, µs."""
+    """Of the bubble of a step: it waited to receive, µs."""
     late_receiver_us: float
-    """It waited to send, µs."""
+    """Of the bubble of a step: it waited to send, µs."""
     collective_us: float
-    """It waited for the last rank of a collective, µs."""
+    """Of the bubble of a step: it waited for the last rank of a collective, µs."""
     transfer_us: float
-    """It communicated without waiting, µs."""
+    """Of the bubble of a step: it communicated without waiting, µs."""
     idle_us: float
-    """Nothing ran, or only copies and fills did, µs."""
+    """Of the bubble of a step: nothing ran, or only copies and fills did, µs."""
     waits_for: list[BubbleFor]
     """Whom it waited for in sends and receives, largest first."""
 
@@ -1704,12 +1722,12 @@ class EnergyPhase(Record):
 
     __slots__ = ()
     phase: str
-    """``start-up``, ``steps``, ``between steps``, ``end``; or ``before calls``, ``calls``, ``after
-    calls``."""
+    """What the job did: ``start-up``, ``steps``, ``between steps``, ``end``; or ``before calls``,
+    ``calls``, ``after calls``."""
     time_s: float
     """How long it took."""
     energy_j: float
-    """Joules of all GPUs."""
+    """Energy of all GPUs together, joules."""
     mean_w: float
     """Mean power of all GPUs together, watts."""
 
@@ -1786,21 +1804,21 @@ class NodeRow(Record):
     energy_j: float | None
     """Energy of its GPUs, joules; null if not known."""
     mean_w: float | None
-    """Their mean power in all, watts."""
+    """Mean power of its GPUs together, watts; null if not known."""
     cpus_busy: float | None
-    """CPUs that were busy, on average."""
+    """CPUs that were busy with any program, on average."""
     job_cpus_busy: float | None
     """CPUs that the job's processes kept busy, on average."""
     cpus: int | None
-    """CPUs of the node."""
+    """CPUs of the node that the sampler may use."""
     job_threads_ready: float | None
     """Threads of the job that were ready and had no CPU, on average."""
     memory_bytes: int | None
-    """Memory in use at most, bytes."""
+    """Memory of the node that programs can't have, at most, bytes."""
     disk_read_bytes: int | None
-    """Read from disks, bytes."""
+    """Bytes read from disks."""
     disk_written_bytes: int | None
-    """Written to disks, bytes."""
+    """Bytes written to disks."""
     net_received_bytes: int | None
     """Received by network interfaces, bytes."""
     net_sent_bytes: int | None
@@ -1837,21 +1855,21 @@ class GpuRow(Record):
     host: str
     """Host."""
     uuid: str
-    """Its UUID."""
+    """The GPU's UUID; text shows its beginning."""
     name: str
     """Its product name."""
     counter_j: float | None
     """Energy by its counter, joules; null if it has none."""
     integrated_j: float | None
-    """Energy by its power, integrated over the same time, joules."""
+    """Energy by its power, integrated over the same time, joules; null if the GPU does not tell."""
     gap: float | None
-    """How much larger that is than the counter's, as a share."""
+    """By which share that is more than the counter's; null if one of both is not known."""
     mean_w: float | None
-    """Mean power, watts."""
+    """Mean power by its energy, watts; null if the GPU does not tell."""
     max_w: float | None
-    """Largest power that was read, watts."""
+    """Largest power that was read, watts. NVML gives a mean over a second on most GPUs."""
     sm_mhz: float | None
-    """Mean clock of its SMs, MHz."""
+    """Mean clock of its multiprocessors (SMs), MHz."""
     throttled: dict[str, float]
     """Share of the samples in which clocks were held down, by reason."""
     temperature_c: int | None
@@ -1890,17 +1908,18 @@ class ThreadRow(Record):
     name: str
     """Its name, of 15 letters at most."""
     calls_nccl: bool
-    """Whether it calls NCCL."""
+    """Whether NCCL calls come from this thread."""
     time_s: float
     """For how long it was watched."""
     running: float
-    """Share of that time in which it ran."""
+    """Share of the time in which the thread ran: Python or a library kept it busy."""
     ready: float
-    """Share in which it was ready, and no CPU was free for it."""
+    """Share of the time in which it was ready, and no CPU was free for it."""
     in_io: float
-    """Share in which it waited for a disk, by the samples."""
+    """Share of the time in which it waited for a disk, by the samples."""
     blocked: float
-    """Share in which it was blocked by anything else."""
+    """Share of the time in which it waited for anything else: a lock, a socket, another thread, or the
+    GPU."""
 
 
 class JitterRow(Record):
@@ -1920,19 +1939,19 @@ class JitterRow(Record):
     calls: int
     """Calls while the thread was watched, but for the first on each communicator."""
     long: int
-    """Of these: calls that took longer than 50 µs on the host."""
+    """Calls that took their thread longer than 50 µs on the host, from API entry to return."""
     long_us: float
     """Time of the long calls, µs."""
     longest_us: float
-    """The longest one, µs."""
+    """The longest call, µs."""
     preempted: float | None
     """Share of ``long_us`` in which the thread was ready, and the scheduler ran others; at most, by
     schedstat; null without long calls."""
     asleep: float | None
-    """Share in which it slept, or waited for a CPU after it slept; null without long calls or by
-    schedstat."""
+    """Share of ``long_us`` in which the thread slept, or waited for a CPU after it slept; null without
+    long calls or by schedstat."""
     running: float | None
-    """Share in which it ran; null without long calls or by schedstat."""
+    """Share of ``long_us`` in which the thread ran; null without long calls or by schedstat."""
 
 
 class Nodes(Record):
@@ -1967,27 +1986,28 @@ class MpiRow(Record):
     seen_s: float
     """For how long calls were seen, s: from the process's first communicator on."""
     calls: int
-    """Calls that were over."""
+    """Calls of functions of MPI that were over: from C, Python and Fortran, the outermost ones only."""
     time_us: float
     """Time in MPI, summed over threads, µs."""
     share: float
-    """That time as a share of the time seen; more than 1 if several threads were inside."""
+    """Time in MPI as a share of the time since the first communicator; more than 1 if several threads were
+    inside."""
     point_to_point_us: float
-    """Of that time: sends, receives and probes, µs."""
+    """Time in sends, receives and probes, µs."""
     collective_us: float
-    """Collectives, and what makes communicators, µs."""
+    """Time in collectives, and in what makes communicators, µs."""
     waits_us: float
-    """Waits and tests for what was begun before, µs."""
+    """Time in waits and tests for what was begun before, µs."""
     one_sided_us: float
-    """One-sided operations and their synchronisation, µs."""
+    """Time in one-sided operations and their synchronisation, µs."""
     files_us: float
-    """Files, µs."""
+    """Time in functions for files, µs."""
     other_us: float
     """Start and end of MPI, µs."""
     step_us: float | None
     """Mean time in MPI of a step, µs; null without steps."""
     step_share: float | None
-    """That as a share of the mean step; null without steps."""
+    """The time in MPI of a step as a share of the mean step; null without steps."""
     open: str | None
     """The function that a thread was inside of when the process was last seen; null if none was."""
     open_us: float | None
@@ -2063,19 +2083,25 @@ class DriverCallRow(Record):
 
     __slots__ = ()
     counter: str
-    """Its name, as ``ncclscope explain`` has it."""
+    """What is counted, by a name that ``ncclscope explain`` knows."""
     nccl: int | None
-    """Calls that libnccl made, over all processes; null if they are not known."""
+    """Calls of the CUDA driver that libnccl made, over all processes since the recorder began; null if
+    they are not known (``why_null``)."""
     nccl_per_step: float | None
-    """The same in a step of a rank: the median rank's; null without steps."""
+    """Calls of the driver by libnccl in a step of the median rank, from readings between which the job did
+    nothing but steps; null without these."""
     nccl_s: float | None
-    """How long NCCL's calls took, over all processes and threads; null if that is not measured."""
+    """How long calls of the driver by libnccl took, over all processes and threads, s. It is measured of
+    calls that are rare and may take long; null if not."""
     program: int | None
-    """Calls of the program and its other libraries, over all processes."""
+    """Calls of the CUDA driver by the program and its other libraries, over all processes; null if they
+    are not known (``why_null``)."""
     program_per_step: float | None
-    """The same in a step of a rank, the median rank's."""
+    """Calls of the driver by the program in a step of the median rank, from readings between which the job
+    did nothing but steps; null without these."""
     program_s: float | None
-    """How long these calls took, over all processes and threads; null if that is not measured."""
+    """How long calls of the driver by the program took, over all processes and threads, s; null if that is
+    not measured."""
     why_null: str | None
     """Why ``nccl`` or ``program`` is null."""
 
@@ -2105,7 +2131,7 @@ class RankStreamWaits(Record):
     device: int | None
     """CUDA device ordinal."""
     calls: int
-    """Calls."""
+    """Calls without warm-ups."""
     known: int
     """Of calls: those with a GPU time of which it is known whether a stream waited, and since when."""
     waited: int
@@ -2125,11 +2151,11 @@ class RankStreamWaits(Record):
     active_us: float
     """From its first call behind warm-up to the end of its last, µs."""
     share: Share
-    """``sum_us`` by ``active_us``."""
+    """Part of the time in which streams stood still for calls: ``sum_us`` by ``active_us``."""
     at_most: float
-    """The share with ``unwaited_us``, too: the most that its communication can have stopped."""
+    """That share with ``unwaited_us``, too: the most that its communication can have stopped."""
     by_windows: Share | None
-    """Exposed communication by kernel windows of the same GPU, if there are any."""
+    """Exposed communication by kernel windows of the same GPU; null without any."""
     difference: float | None
     """Share less the share ``by_windows``."""
 
@@ -2147,7 +2173,7 @@ class OperationStreamWaits(Record):
     bytes: int | None
     """Bytes by the convention of nccl-tests."""
     calls: int
-    """Calls."""
+    """Calls without warm-ups."""
     known: int
     """Of calls: those with a GPU time of which it is known whether a stream waited, and since when."""
     waited: int
@@ -2228,17 +2254,18 @@ class RankArrivals(Record):
     operations: int
     """Operations it was in."""
     last: int
-    """Those in which it arrived last."""
+    """Operations in which it arrived last."""
     wait_rank_us: float
     """Its own waiting, µs."""
     cost_rank_us: float
-    """Waiting of others that is charged to it, µs summed over them."""
+    """Waiting of others that is charged to it, summed over them, µs."""
     inherited_rank_us: float
-    """The part of that which was charged before: delays that arose on its other communicators."""
+    """The part of ``cost_rank_us`` that was charged before: delays that arose on its other communicators."""
     inherited_from: list[InheritedFrom]
     """Where that came from, largest first. Sums to it."""
     saving_wall_us: float
-    """What operations would have ended earlier had it not been late by itself, µs of the wall."""
+    """What operations would have ended earlier had it not been late by itself, µs of the wall; other work
+    may hide a part."""
     excess_wall_us: float
     """That less the mean of what the other ranks of its operations would save."""
     saving_interval_us: list[float] | None
@@ -2247,19 +2274,20 @@ class RankArrivals(Record):
     """How likely a rank that is late no more than the others is to have such a saving; null for too few
     operations."""
     launched_late_us: float | None
-    """The part of the saving in which its launch on the host was late as well. For a rank with a loss, the
-    launch is that of the operation in which it became late. µs of the wall. Null if that is not known of
+    """The part of the saving in which its launch on the host was late as well, µs of the wall. For a rank
+    with a loss, the launch is that of the operation in which it became late. Null if that is not known of
     any operation in which it came last."""
     gpu_busy_us: float | None
-    """Of the saving: it was launched in time there, so its GPU was busy with other work. Null as
-    ``launched_late_us``."""
+    """The part of the saving in which it was launched in time, so its GPU was busy with other work, µs of
+    the wall. Null if that is not known of any operation in which it came last."""
     last_over_hosts: int
     """Of ``last``: operations over several hosts."""
     last_proved: int | None
-    """Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds;
-    null where none of them could be judged."""
+    """Operations in which the hosts' clocks prove that it arrived last, wherever their offset lies within
+    its bounds; null where none of them could be judged."""
     last_refuted: int | None
-    """And those in which they prove that another came after it: ranks do not end together there."""
+    """Operations in which it seems to have arrived last, and the clocks prove that another came after it:
+    ranks do not end together there. Null where none of them could be judged."""
     late_proved_us: float | None
     """How much later than all others it arrived in those that are proved, at least, µs of the wall."""
 
@@ -2322,23 +2350,25 @@ class Link(Record):
     communicator: str | None
     """The communicator."""
     state: Literal["send_network", "recv_flush"] | None
-    """``send_network`` or ``recv_flush``: where most of the time passed."""
+    """Where most of the time in the network's hands passed: ``send_network`` or ``recv_flush``; null if
+    there was none that was long enough to be seen."""
     peer: int | None
     """The launcher's rank of the peer that this was with; null where it is not known."""
     peer_host: str | None
-    """That peer's host."""
+    """The host of the rank that the link leads to."""
     peer_share: float | None
     """Part of the operations in which it was that peer and state."""
     operations: int
     """Operations in which it was compared."""
     transfer_wall_us: float
-    """Their transfers, µs of the wall."""
+    """Transfers of these operations, from the last arrival to the end, µs of the wall."""
     held_wall_us: float
-    """In the network's hands, µs of the wall."""
+    """In the network's hands, µs of the wall: of the network operations of a call the longest, in which a
+    step was sent and not done, or being flushed."""
     others_wall_us: float
-    """The same of the median of the others."""
+    """The same of the median of the ranks that moved as many bytes in the same operation."""
     excess_wall_us: float
-    """The difference of both, µs of the wall."""
+    """By how much it was longer in the network's hands than these others, µs of the wall."""
     excess_interval_us: list[float] | None
     """95 % interval of the excess; null for too few operations."""
     excess_p: float | None
@@ -2498,16 +2528,16 @@ class HostClock(Record):
     host: str
     """Host."""
     offset_us: float | None
-    """Its clock less the reference's, as it was ``at_s``, µs; null where nothing tells."""
+    """Its clock less the reference's, as it was ``at_s``, µs; null where nothing bounds it."""
     low_us: float | None
-    """What it is at least, µs; null without bounds."""
+    """What the offset is at least, µs; null without bounds."""
     high_us: float | None
-    """What it is at most, µs."""
+    """What the offset is at most, µs; null without bounds."""
     source: Literal["common ends", "bounds", "given"] | None
-    """Where the offset is from: ``common ends``; ``bounds``, where that lay outside of them and was moved
+    """What the offset rests on: ``common ends``; ``bounds``, where that lay outside of them and was moved
     to the nearest; ``given``. Null without an offset."""
     given_error_us: float | None
-    """The error of an offset that was given, µs; null else."""
+    """The error of an offset that was given, µs; null if none was given."""
     contradicted: bool | None
     """Whether that contradicts the bounds; null without one of them."""
     at_s: float | None
@@ -2517,11 +2547,12 @@ class HostClock(Record):
     """By how much its clock runs faster over the run at least, millionths; null with fewer than two
     windows, or a step between."""
     drift_high_ppm: float | None
-    """And at most."""
+    """By how much its clock runs faster over the run at most, millionths; null with fewer than two
+    windows, or a step between."""
     operations: int
     """Operations that were compared."""
     windows: int
-    """Windows with bounds."""
+    """Windows of a second each that have bounds."""
 
 
 class ClockStep(Record):
@@ -2711,13 +2742,13 @@ class Recommendation(Record):
     ]
     """A kind of finding, or a rule of its own; ``ncclscope explain`` knows it."""
     subject: str
-    """What it is about: a rank, a variable, a function."""
+    """What the recommendation is about: a rank, a variable, a function."""
     action: str
     """What to change."""
     evidence: str
     """What it rests on."""
     gain_us: float | None
-    """What the run would take less, µs; null where that is not known."""
+    """What the run would take less with the recommendation, µs; null where that is not known."""
     gain_interval_us: list[float] | None
     """95 % interval of that."""
     gain_at_most_us: float | None
@@ -2729,7 +2760,7 @@ class Recommendation(Record):
     risk: Literal["low", "medium", "high"]
     """How likely it makes something else worse."""
     status: Literal["open", "done", "better", "unchanged"]
-    """``open``; in a comparison ``done``, ``better`` or ``unchanged``."""
+    """What became of a recommendation: ``open``; in a comparison ``done``, ``better`` or ``unchanged``."""
 
 
 class ReportFields(Record):

@@ -38,24 +38,26 @@ pub struct Link {
     pub process: ProcessId,
     /// The communicator.
     pub communicator: Option<String>,
-    /// `send_network` or `recv_flush`: where most of the time passed.
+    /// Where most of the time in the network's hands passed: `send_network` or `recv_flush`; null if there
+    /// was none that was long enough to be seen.
     #[schemars(extend("enum" = ["send_network", "recv_flush", null]))]
     pub state: Option<&'static str>,
     /// The launcher's rank of the peer that this was with; null where it is not known.
     pub peer: Option<u32>,
-    /// That peer's host.
+    /// The host of the rank that the link leads to.
     pub peer_host: Option<String>,
     /// Part of the operations in which it was that peer and state.
     pub peer_share: Option<f64>,
     /// Operations in which it was compared.
     pub operations: u64,
-    /// Their transfers, µs of the wall.
+    /// Transfers of these operations, from the last arrival to the end, µs of the wall.
     pub transfer_wall_us: f64,
-    /// In the network's hands, µs of the wall.
+    /// In the network's hands, µs of the wall: of the network operations of a call the longest, in which a
+    /// step was sent and not done, or being flushed.
     pub held_wall_us: f64,
-    /// The same of the median of the others.
+    /// The same of the median of the ranks that moved as many bytes in the same operation.
     pub others_wall_us: f64,
-    /// The difference of both, µs of the wall.
+    /// By how much it was longer in the network's hands than these others, µs of the wall.
     pub excess_wall_us: f64,
     /// 95 % interval of the excess; null for too few operations.
     pub excess_interval_us: Option<(f64, f64)>,

@@ -57,11 +57,12 @@ pub struct Energy {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "EnergyPhase")]
 pub struct Phase {
-    /// `start-up`, `steps`, `between steps`, `end`; or `before calls`, `calls`, `after calls`.
+    /// What the job did: `start-up`, `steps`, `between steps`, `end`; or `before calls`, `calls`, `after
+    /// calls`.
     pub phase: &'static str,
     /// How long it took.
     pub time_s: f64,
-    /// Joules of all GPUs.
+    /// Energy of all GPUs together, joules.
     pub energy_j: f64,
     /// Mean power of all GPUs together, watts.
     pub mean_w: f64,

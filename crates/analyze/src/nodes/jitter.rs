@@ -42,18 +42,19 @@ pub struct JitterRow {
     pub source: &'static str,
     /// Calls while the thread was watched, but for the first on each communicator.
     pub calls: u64,
-    /// Of these: calls that took longer than 50 µs on the host.
+    /// Calls that took their thread longer than 50 µs on the host, from API entry to return.
     pub long: u64,
     /// Time of the long calls, µs.
     pub long_us: f64,
-    /// The longest one, µs.
+    /// The longest call, µs.
     pub longest_us: f64,
     /// Share of `long_us` in which the thread was ready, and the scheduler ran others; at most, by schedstat;
     /// null without long calls.
     pub preempted: Option<f64>,
-    /// Share in which it slept, or waited for a CPU after it slept; null without long calls or by schedstat.
+    /// Share of `long_us` in which the thread slept, or waited for a CPU after it slept; null without long
+    /// calls or by schedstat.
     pub asleep: Option<f64>,
-    /// Share in which it ran; null without long calls or by schedstat.
+    /// Share of `long_us` in which the thread ran; null without long calls or by schedstat.
     pub running: Option<f64>,
 }
 

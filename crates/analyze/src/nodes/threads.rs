@@ -32,17 +32,17 @@ pub struct ThreadRow {
     pub tid: u32,
     /// Its name, of 15 letters at most.
     pub name: String,
-    /// Whether it calls NCCL.
+    /// Whether NCCL calls come from this thread.
     pub calls_nccl: bool,
     /// For how long it was watched.
     pub time_s: f64,
-    /// Share of that time in which it ran.
+    /// Share of the time in which the thread ran: Python or a library kept it busy.
     pub running: f64,
-    /// Share in which it was ready, and no CPU was free for it.
+    /// Share of the time in which it was ready, and no CPU was free for it.
     pub ready: f64,
-    /// Share in which it waited for a disk, by the samples.
+    /// Share of the time in which it waited for a disk, by the samples.
     pub in_io: f64,
-    /// Share in which it was blocked by anything else.
+    /// Share of the time in which it waited for anything else: a lock, a socket, another thread, or the GPU.
     pub blocked: f64,
 }
 

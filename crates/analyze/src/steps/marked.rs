@@ -23,15 +23,16 @@ use tables::Process;
 pub struct PhaseRow {
     /// The program's name.
     pub name: String,
-    /// How often a rank was in it.
+    /// How often a rank was in the phase.
     pub visits: Option<Spread>,
-    /// Time of a rank in it, in all.
+    /// Time that a rank spent in the phase, in all, µs.
     pub time_us: Option<Spread>,
     /// NCCL calls of a rank in it.
     pub calls: Option<Spread>,
-    /// Time of a rank's GPU in NCCL kernels in it, waiting included. Null without GPU times.
+    /// Time of a rank's GPU in NCCL kernels in the phase, waiting included, µs. Null if a call in it has no
+    /// GPU time.
     pub communication_us: Option<Spread>,
-    /// The rank that was in it for longest.
+    /// The rank that spent most time in the phase.
     pub longest_rank: Option<u32>,
 }
 

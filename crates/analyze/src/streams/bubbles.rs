@@ -31,23 +31,23 @@ pub struct Bubble {
     pub device: u32,
     /// Whole steps in which the windows of all GPUs show what ran.
     pub steps: u64,
-    /// How long one of them is, µs.
+    /// How long such a step is, µs.
     pub step_us: f64,
     /// The part of a step in which the GPU computed nothing.
     pub bubble: Share,
-    /// The same of a step, µs.
+    /// The bubble of a step, µs: how long the GPU computed nothing.
     pub bubble_us: f64,
-    /// The same of the time from the process's first call to the last, µs: what the bubble costs.
+    /// The bubble of the time from the process's first call to the last, µs: what it costs.
     pub bubble_run_us: f64,
-    /// Of a step: it waited to receive, µs.
+    /// Of the bubble of a step: it waited to receive, µs.
     pub late_sender_us: f64,
-    /// It waited to send, µs.
+    /// Of the bubble of a step: it waited to send, µs.
     pub late_receiver_us: f64,
-    /// It waited for the last rank of a collective, µs.
+    /// Of the bubble of a step: it waited for the last rank of a collective, µs.
     pub collective_us: f64,
-    /// It communicated without waiting, µs.
+    /// Of the bubble of a step: it communicated without waiting, µs.
     pub transfer_us: f64,
-    /// Nothing ran, or only copies and fills did, µs.
+    /// Of the bubble of a step: nothing ran, or only copies and fills did, µs.
     pub idle_us: f64,
     /// Whom it waited for in sends and receives, largest first.
     pub waits_for: Vec<For>,

@@ -32,12 +32,12 @@ pub struct FunctionStreams {
 /// Kernels of a name, or copies or fills.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct KernelRow {
-    /// The name.
+    /// The kernel's name, demangled; copies and fills are together.
     pub name: String,
     /// `computing`, `communication`, `copy` or `fill`.
     #[schemars(extend("enum" = ["computing", "communication", "copy", "fill"]))]
     pub kind: &'static str,
-    /// How many.
+    /// How many ran in windows.
     pub kernels: u64,
     /// Their time, µs.
     pub sum_us: f64,

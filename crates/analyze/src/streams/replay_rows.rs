@@ -23,9 +23,9 @@ pub struct Replay {
     pub replays: u64,
     /// From the first kernel of a replay to the end of its last, mean, µs.
     pub replay_us: f64,
-    /// For how long of that kernels communicated, mean, µs.
+    /// For how long kernels communicated in a replay, mean, µs.
     pub communication_us: f64,
-    /// And nothing computed, mean, µs.
+    /// For how long kernels communicated in a replay and nothing computed, mean, µs.
     pub exposed_us: f64,
     /// 95 % interval of that; null for too few replays.
     pub exposed_interval_us: Option<(f64, f64)>,

@@ -76,7 +76,7 @@ pub struct RankStreams {
     pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
-    /// Windows that count.
+    /// Kernel windows that count.
     pub windows: u64,
     /// How long they are together, µs.
     pub seen_us: f64,
@@ -88,12 +88,12 @@ pub struct RankStreams {
     pub exposed: Share,
     /// Only copies and fills ran.
     pub copies: Share,
-    /// Nothing ran.
+    /// Nothing ran on the GPU.
     pub idle: Share,
     /// What its host did while nothing ran: shares of the time, together idle; null if neither the node
     /// sampler nor time in MPI says.
     pub idle_causes: Option<idle::IdleCauses>,
-    /// Of exposed: it waited for other ranks; null if no operation was found on all its ranks.
+    /// Of the exposed time: it waited for other ranks; null if no operation was found on all its ranks.
     pub exposed_waiting: Option<Share>,
     /// Its host waited for the GPU. Null where that is not known, because not all launches were seen.
     pub host_waited: Option<Share>,

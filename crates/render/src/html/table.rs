@@ -1,8 +1,9 @@
 //! Sections and tables of the page: every cell comes from a field of the JSON report.
 
-use super::columns::{field, Column, Show, NOT_SAMPLED};
+use super::columns::{field, Column, Show};
 use super::Page;
 use crate::escape::{escaped, marked};
+use crate::meanings::Meaning;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -61,7 +62,7 @@ impl<'a> Page<'a> {
         // Nobody looks for the interval of what is no estimate.
         let is_there = |column: &&Column| {
             let mut rows = table.rows.iter();
-            column.missing != NOT_SAMPLED || rows.any(|(_, row)| field(row, column.path).is_some())
+            !column.is_of_sample() || rows.any(|(_, row)| field(row, column.path).is_some())
         };
         let shown: Vec<&Column> = table
             .columns
@@ -71,6 +72,11 @@ impl<'a> Page<'a> {
             .filter(is_there)
             .collect();
         let columns = || shown.iter().copied();
+        let title = |text: &str| escaped(&text.replace('`', ""));
+        let meanings = columns()
+            .map(Column::meaning)
+            .map(Option::unwrap_or_default);
+        let meanings: Vec<Meaning> = meanings.collect();
         let from = table
             .from
             .map_or(String::new(), |from| format!(" data-rows=\"{from}\""));
@@ -88,7 +94,7 @@ impl<'a> Page<'a> {
              aria-label=\"{0}\">\n<thead><tr>",
             escaped(table.name)
         );
-        for column in columns() {
+        for (column, meaning) in columns().zip(&meanings) {
             let path = match column.path {
                 "" => String::new(),
                 path => format!(" data-path=\"{path}\""),
@@ -110,14 +116,14 @@ impl<'a> Page<'a> {
             let _ = writeln!(
                 self.html,
                 "<th scope=\"col\"{class}{path}{sorted} title=\"{}\">{}{unit}</th>",
-                escaped(column.help),
+                title(&meaning.text),
                 column.name
             );
         }
         self.html += "</tr></thead>\n<tbody>\n";
         for (index, row) in &table.rows {
             let _ = write!(self.html, "<tr data-i=\"{index}\">");
-            for column in columns() {
+            for (column, meaning) in columns().zip(&meanings) {
                 let class = match column.show {
                     Show::Wide => " class=\"w\"",
                     show if show.is_text() => " class=\"t\"",
@@ -131,7 +137,7 @@ impl<'a> Page<'a> {
                     None => write!(
                         self.html,
                         "<td{class}><span class=\"none\" title=\"{}\">-</span></td>",
-                        escaped(column.missing)
+                        title(&meaning.none)
                     ),
                 };
             }

@@ -1,35 +1,101 @@
-//! The heads of columns of text tables, rules of recommendations, and callbacks without effect.
+//! The heads of columns of tables, rules of recommendations, and callbacks without effect.
 //!
 //! Rule: a head means one thing in all tables; a test walks every table of every output.
 
 use super::{word, Word};
 
-/// Heads of columns that the definitions do not have.
+/// Heads of columns, each with its field.
+pub type Heads = &'static [(&'static str, &'static str)];
+
+/// Heads of columns that are fields of JSON: the schema, the list whose elements are rows, and the fields in
+/// these. The docstring of a field says what it is.
+#[rustfmt::skip]
+pub const FIELDS: &[(&str, &str, Heads)] = &[
+    ("report", "ranks.rows", &[("nccl", "nccl_us")]),
+    ("report", "callers", &[("line", "caller"), ("stacks", "stacks")]),
+    ("report", "arrivals.ranks", &[
+        ("last", "last"), ("saves_wall", "saving_wall_us"), ("cost_rank", "cost_rank_us"),
+        ("inherited_rank", "inherited_rank_us"), ("waited_rank", "wait_rank_us"),
+        ("late_launch_wall", "launched_late_us"), ("busy_gpu_wall", "gpu_busy_us"),
+        ("last_proved", "last_proved"),
+    ]),
+    ("report", "driver_calls.rows", &[
+        ("by_nccl", "nccl"), ("by_program", "program"), ("by_nccl/step", "nccl_per_step"),
+        ("by_program/step", "program_per_step"), ("counter", "counter"), ("nccl_s", "nccl_s"),
+        ("program_s", "program_s"),
+    ]),
+    ("report", "graphs", &[("per_s", "launches_per_second.median"), ("launch_us", "launch_call_us.median")]),
+    ("report", "streams.replays", &[("replay_us", "replay_us")]),
+    ("report", "streams.bubbles", &[("run_s", "bubble_run_us")]),
+    ("report", "arrivals.links", &[("loses_wall", "loss_wall_us"), ("peer_host", "peer_host")]),
+    ("report", "nodes.gpus", &[
+        ("uuid", "uuid"), ("max power", "max_w"), ("sm_mhz", "sm_mhz"), ("throttled", "throttled"),
+        ("hottest", "temperature_c"), ("busy", "busy"),
+    ]),
+    ("report", "nodes.rows", &[
+        ("cpus", "cpus"), ("busy cpus", "cpus_busy"), ("job cpus", "job_cpus_busy"),
+        ("memory", "memory_bytes"), ("read", "disk_read_bytes"), ("written", "disk_written_bytes"),
+        ("sampler", "sampler_share"),
+    ]),
+    ("report", "nodes.threads", &[("calls NCCL", "calls_nccl"), ("ran", "running")]),
+    ("report", "nodes.jitter", &[("long calls", "long"), ("longest", "longest_us"), ("asleep", "asleep")]),
+    ("report", "streams.ranks", &[
+        ("mpi", "idle_causes.mpi"), ("program", "idle_causes.program"), ("driver", "idle_causes.driver"),
+        ("unknown", "idle_causes.unknown"),
+    ]),
+    ("report", "mpi.rows", &[
+        ("in_mpi", "share"), ("collective", "collective_us"), ("messages", "point_to_point_us"),
+        ("waits", "waits_us"), ("one-sided", "one_sided_us"), ("files", "files_us"), ("mpi/step", "step_us"),
+        ("of_step_%", "step_share"),
+    ]),
+    ("report", "phases", &[
+        ("visits", "visits.median"), ("in_phase", "time_us.median"), ("longest_stay", "time_us.max"),
+        ("by_rank", "longest_rank"),
+    ]),
+    ("report", "recommendations", &[
+        ("subject", "subject"), ("action", "action"), ("gain", "gain_us"), ("status", "status"),
+    ]),
+    ("model", "models", &[
+        ("alpha", "alpha_us"), ("beta_bw", "beta_gb_per_s"), ("latency", "latency_us"),
+        ("half_size", "half_bytes"), ("left_out_%", "left_out_p50_share"),
+    ]),
+    ("model", "models.samples", &[("regime", "regime")]),
+    ("model", "predictions", &[
+        ("outside_size", "size_outside_ratio"), ("outside_ranks", "ranks_outside_ratio"),
+    ]),
+    ("history", "suspects", &[
+        ("blamed_in", "blamed"), ("runs_of_it", "present"), ("lost", "loss_us"), ("of_time", "share"),
+        ("chance", "chance_p"), ("at_most_in", "at_most"), ("findings", "kinds"),
+    ]),
+    ("history", "runs", &[
+        ("named", "named"), ("began", "started"), ("took", "wall_us"), ("blamed", "blamed"),
+    ]),
+    ("memory", "communicators.ranks", &[
+        ("at_init", "init_gpu_bytes"), ("pinned", "pinned_bytes"), ("shared", "shared_bytes"),
+        ("nvml", "nvml_bytes"),
+    ]),
+    ("bench-diff", "rows", &[
+        ("A_us", "a_us"), ("B_us", "b_us"), ("A_busbw", "a_busbw_gb_per_s"), ("B_busbw", "b_busbw_gb_per_s"),
+        ("A_%", "a_share"), ("B_%", "b_share"),
+    ]),
+    ("bench-diff", "parts", &[("B/A_low", "ratio_low"), ("B/A_high", "ratio_high")]),
+];
+
+/// Heads of columns that are no field.
 pub const COLUMNS: &[Word] = &[
-    word("nccl", "time of the rank in NCCL kernels after warm-up (without GPU times in API calls): the union \
-          of its intervals, so no moment counts twice. `nccl_%` is that as a part of the rank's time."),
-    word("line", "the line of the program that made the calls: the innermost frame that is in no library. \
-          `ncclscope run --stacks` records it. `autograd (C++)` is PyTorch's autograd, `unknown:` says why \
-          there is none."),
-    word("stacks", "how many different stacks lead to the line."),
     word("exposed", "communication that a GPU does beside nothing else: no kernel computes meanwhile. From \
           kernel windows, or from how long streams stood still for calls. \
           `exposed_%` is the part of the time."),
     word("waited", "in the table of ranks: how long the rank waited for later ranks in operations that \
           nobody can leave before the last has arrived. In tables of stream waits: \
           calls that a stream waited for."),
-    word("last", "operations in which the rank arrived last."),
     word("costs", "what the job would take less had this rank been as early as the others. `-` for ranks \
           that are late no more than chance gives."),
+    word("algorithm", "what NCCL chose for the calls: algorithm and protocol."),
+    word("what", "what became of calls: lost, not counted, or recorded without a GPU time."),
+    word("cause", "why calls are lost or have no GPU time."),
+    word("what it means, what to do", "what a cause means, and the way out."),
     word("figure", "which figure the row is about."),
-    word("by_nccl", "calls of the CUDA driver that libnccl made, over all processes since the recorder \
-          began. `by_nccl/step` is the median rank's in a step."),
-    word("by_program", "calls of the CUDA driver by the program and its other libraries. \
-          `by_program/step` is the median rank's in a step."),
-    word("by_nccl/step", "driver calls of libnccl in a step of the median rank, from readings between which \
-          the job did nothing but steps."),
-    word("by_program/step", "driver calls of the program in a step of the median rank, from such readings."),
-    word("counter", "what is counted before the CUDA driver."),
     word("kernel_launches", "kernels that were launched one by one. Those in CUDA graphs are launched with \
           the graph."),
     word("graph_launches", "CUDA graphs that were launched, also those without NCCL calls."),
@@ -52,9 +118,6 @@ pub const COLUMNS: &[Word] = &[
           launch is in no count."),
     word("mappings", "calls that map GPU memory, make it accessible to other GPUs, or bind it to a multicast \
           group (`cuMemMap`, `cuMemSetAccess`, `cuMulticastBindMem` and their like)."),
-    word("nccl_s", "seconds that libnccl's calls of this kind took, over all processes and threads. It is \
-          measured for calls that are rare and may take long."),
-    word("program_s", "seconds that the program's calls of this kind took, over all processes and threads."),
     word("proxy_wakeups", "times that NCCL's proxy threads slept and woke up, as the kernel counts them. \
           `ncclscope run` has NCCL name its threads, by which they are known."),
     word("init_s", "how long it took to make the communicator on its slowest rank, in seconds."),
@@ -85,79 +148,24 @@ pub const COLUMNS: &[Word] = &[
     word("call_bw", "short for call_busbw: the bandwidth as the program saw it, by the mean time over an \
           operation's ranks, so waiting for late ranks is in it."),
     word("mean_us", "mean time of a kernel, µs."),
-    word("per_s", "launches of the graph a second, between the first and the last, of the median rank."),
-    word("launch_us",
-        "how long the call that launches the graph took on the host, µs: the mean of the median rank."),
-    word("replay_us", "how long one replay of the graph took on the GPU, µs."),
     word("communication_us", "how much of one replay or step was communication, µs."),
     word("exposed_us", "how much of that communication was exposed: nothing computed beside it, µs."),
-    word("run_s", "the rank's bubble over the whole run, s."),
     word("waits_for", "the rank that this one waits for longest in its bubble."),
     word("behind", "the rank that stands behind most of this rank's waiting: the one that it waits for may \
           wait itself."),
-    word("saves_wall",
-        "what operations would have ended earlier with this rank on time; other work may hide a part."),
-    word("loses_wall",
-        "what the run would take less with this link as fast as the median of the others."),
-    word("cost_rank", "waiting of others that is charged to the rank, summed over these."),
-    word("inherited_rank", "the part of `cost_rank` in which the rank was in another NCCL kernel, and so \
-          late because of others."),
-    word("waited_rank", "the rank's own waiting, summed over operations."),
-    word("late_launch_wall",
-        "the part of `saves_wall` in which the rank's launch on the host was late as well."),
-    word("busy_gpu_wall",
-        "the part of `saves_wall` in which the rank was launched in time, so that its GPU was busy."),
-    word("last_proved", "operations in which the hosts' clocks prove that the rank arrived last."),
-    word("peer_host", "the host of the rank that the link leads to."),
     word("mean power", "energy by time, of all GPUs in the row together."),
-    word("max power", "the largest power that was read. NVML gives a mean over a second on most GPUs."),
     word("energy", "joules, by the GPU's own counter; by its power, integrated, if it has none."),
     word("step energy", "mean energy of a step, on all GPUs that were sampled."),
     word("phase", "a part of the run: start-up, steps, what lies between steps, and the end. In the table of \
           phases: a part that the program marked, such as `eval`."),
-    word("visits", "how often a rank was in the phase, the median over ranks."),
-    word("in_phase", "time that a rank spent in the phase in all, the median over ranks."),
-    word("longest_stay", "time of the rank that spent most in the phase."),
-    word("by_rank", "the rank that spent most time in the phase."),
-    word("uuid", "the beginning of the GPU's UUID."),
-    word("sm_mhz", "mean clock of the GPU's multiprocessors."),
-    word("throttled",
-        "the most frequent reason for low clocks, and the share of the samples in which NVML gave it."),
-    word("hottest", "highest temperature of the GPU."),
-    word("busy", "mean share of the time in which a kernel ran, as NVML has it."),
-    word("cpus", "CPUs of the node that the sampler may use."),
-    word("busy cpus", "CPUs of the node that were busy, on average, with any program."),
-    word("job cpus", "CPUs that the job's processes kept busy, on average."),
-    word("memory", "memory of the node that programs can't have, at most."),
-    word("written", "bytes written to disks."),
-    word("sampler", "CPU time of the node sampler, as a share of one core."),
-    word("calls NCCL", "whether NCCL calls come from this thread."),
-    word("ran", "share of the time in which the thread ran: Python or a library kept it busy."),
     word("ready", "of a thread: share of the time in which it was ready and no CPU was free for it. Of a \
           host: threads of the job in that state, on average."),
     word("disk", "share of the samples in which the thread waited for a disk."),
     word("blocked",
         "share of the time in which the thread waited for a lock, a socket, another thread, or the GPU."),
-    word("long calls", "calls that took their thread longer than 50 µs, from API entry to return."),
     word("preempted", "share of the time in which the thread was ready, and the scheduler ran others: of \
           long calls, or while a GPU was idle."),
     word("idle/step", "how long the GPU was idle in a step, on average."),
-    word("mpi", "the GPU was idle, and the thread that launches on it was in MPI, whatever it did there."),
-    word("in_mpi", "time of the rank's threads in MPI, as a part of the time since its first communicator. \
-          Calls from C, Python and Fortran count, the outermost ones only."),
-    word("collective", "time in MPI's collectives, and in what makes communicators."),
-    word("messages", "time in MPI's sends, receives and probes."),
-    word("waits", "time in MPI's waits and tests for what was begun before."),
-    word("one-sided", "time in MPI's one-sided operations and their synchronisation."),
-    word("files", "time in MPI's functions for files."),
-    word("mpi/step", "mean time in MPI of a step."),
-    word("of_step_%", "the same as a part of the step's time."),
-    word("program",
-        "the GPU was idle, and the thread that launches on it ran Python or a library, not the driver."),
-    word("driver", "the GPU was idle, and the thread that launches on it ran in CUDA's driver."),
-    word("unknown", "the GPU was idle, and the thread that launches on it was not watched."),
-    word("asleep",
-        "share of the time of long calls in which the thread slept, or waited for its turn after."),
     word("last_call", "the newest call of these ranks on the communicator."),
     word("entered_ago", "how long ago that call was entered."),
     word("entered", "calls that the ranks have entered."),
@@ -186,27 +194,14 @@ pub const COLUMNS: &[Word] = &[
           capture, at any size. It says how far a size is from the best one, not whether that is good."),
     word("blind_%", "the blind spot: the part of a call's GPU time that lies beyond the time of its host \
           call (medians). A tool that sees host calls only does not see that part."),
-    word("alpha", "α of a cost model: the latency of one step, µs. An AllReduce by a ring over n ranks \
-          has 2(n-1) steps."),
-    word("beta_bw", "1/β of a cost model: the bandwidth of the busiest link, GB/s, which busbw comes to \
-          at large sizes."),
-    word("latency", "of a cost model: the time of no bytes, which is α by the number of steps."),
-    word("half_size", "the size that takes as much time for its bytes as for latency: half of the \
-          bandwidth is reached there. Smaller sizes are bound by latency, larger ones by bandwidth."),
     word("residual_%", "how far a measurement is above its cost model, in % of the model; of a model, the \
           median over sizes, without sign."),
     word("worst_%", "the largest distance of a measurement from its cost model, in % of the model."),
-    word("left_out_%", "the error within the measured sizes: each size is left out and interpolated from its \
-          neighbours; the median over sizes, in %."),
-    word("regime", "whether a size is bound by `latency` or by `bandwidth`, by its cost model."),
     word("sizes", "from the smallest size that was measured to the largest."),
     word("measured", "the time that was measured."),
     word("model", "the time by the cost model; see docs/reference/model.md."),
     word("low", "the lower end of the 95 % interval."),
     word("high", "the upper end of the 95 % interval."),
-    word("outside_size", "how many times larger or smaller than any size that was measured; `within` if \
-          between two."),
-    word("outside_ranks", "how many times more or fewer ranks than were measured."),
     word("over ranks", "which figure the row is about: its least, median and largest rank follow."),
 ];
 

@@ -37,16 +37,10 @@ pub const VERBS: &[Word] = &[
     word("connections", "a phase of NCCL's init: ranks connect to their neighbours."),
     word("rest", "what is left of NCCL's init beside its named phases."),
     // memory
-    word("at_init", "GPU memory that the communicator held after its init, MiB. The rest came when it was \
-          first used."),
     word("gpu_memory", "GPU memory that NCCL allocated for the communicator, MiB; it never says what it \
           frees."),
     word("counted", "the most GPU memory that NCCL itself counted for the communicator, MiB: \
           `ncclCommMemStats`, from NCCL 2.29.7 on."),
-    word("nvml", "by how much the GPU's used memory grew meanwhile, as NVML has it, MiB: NCCL's buffers, and \
-          all else that any process allocated on that GPU."),
-    word("pinned", "host memory that NCCL pinned, MiB."),
-    word("shared", "memory that processes of a node share for NCCL, MiB."),
     word("used_for", "what the connections are for: an algorithm, or sends and receives."),
     word("way", "the transport of a connection (P2P, SHM, NET), or the GPUs in the order of a graph."),
     word("peers", "ranks that this rank is connected to."),
@@ -88,8 +82,6 @@ pub const VERBS: &[Word] = &[
           parts per million: proved by operations."),
     word("drift_ppm_high", "the host's clock gains at most so much, in parts per million: proved by \
           operations."),
-    word("read", "bytes read from disks."),
-    word("longest", "the longest of these calls on the host, from API entry to return."),
     // diff
     word("run", "one of the runs that are compared: A, B and so on."),
     word("capture", "the folder of a recorded run."),
@@ -97,27 +89,10 @@ pub const VERBS: &[Word] = &[
     word("command", "the command that was recorded."),
     word("variant", "runs with the same command, software and settings, or the same name on the command \
           line. They pool into one column."),
-    word("subject", "what a recommendation is about: a rank, a function, a variable."),
-    word("action", "what to do."),
-    word("gain", "seconds of the run that the recommendation would save, at most."),
-    word("status", "what became of a recommendation: `done`, `better` or `unchanged`."),
     // history
     word("suspect", "a rank, host, GPU or link that a finding of some run blames."),
-    word("blamed_in", "runs in which a finding blames the suspect."),
-    word("runs_of_it", "runs that the suspect was in."),
-    word("lost", "what the fault cost, of the wall: the largest finding of a run, summed over the runs."),
-    word("of_time", "`lost` as a part of the time of all runs that the suspect was in."),
-    word("chance", "how likely a draw at random blames any suspect of this part so often. Below 5 %, the \
-          suspect is called the culprit."),
-    word("findings", "the kinds of findings that blame the suspect."),
-    word("at_most_in", "other runs, in which a report names the suspect with an upper limit of its cost \
-          only."),
     word("at_most", "the upper limit of the cost of a rank that no finding blames; of a suspect, summed over \
           the runs."),
-    word("named", "the ranks that a report names with an upper limit of their cost only."),
-    word("began", "when the run began."),
-    word("took", "the wall time of the run."),
-    word("blamed", "the ranks that a finding of the run blames."),
     // tune
     word("setting", "the variables of NCCL that were tried together; `default` sets none."),
     word("rounds", "runs of the setting that were measured."),
@@ -198,12 +173,4 @@ pub const VERBS: &[Word] = &[
     word("n_sizes", "sizes that are in both logs."),
     word("B/A", "time of B by that of A: above 1, B is slower. Of several sizes their geometric mean; \
           `B/A_low` and `B/A_high` are the ends of its 95 % interval."),
-    word("B/A_low", "the lower end of the 95 % interval of `B/A`."),
-    word("B/A_high", "the upper end of the 95 % interval of `B/A`."),
-    word("A_us", "mean time of a call in A, in place and out of place together, µs; `B_us` is that of B."),
-    word("B_us", "mean time of a call in B, in place and out of place together, µs."),
-    word("A_busbw", "bus bandwidth of the better side in A, GB/s; `B_busbw` is that of B."),
-    word("B_busbw", "bus bandwidth of the better side in B, GB/s."),
-    word("A_%", "`A_busbw` by the ceiling (`--ceiling`); `B_%` is that of B."),
-    word("B_%", "`B_busbw` by the ceiling (`--ceiling`)."),
 ];

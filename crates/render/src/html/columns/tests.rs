@@ -1,72 +1,42 @@
 use super::*;
+use std::collections::BTreeSet;
 
-/// Whether `path` is a field by `schema`, which may say so of one of several kinds.
-fn has(root: &Value, schema: &Value, path: &str) -> bool {
-    if let Some(reference) = schema["$ref"].as_str() {
-        let pointer = reference.trim_start_matches('#');
-        return has(root, root.pointer(pointer).expect("defined"), path);
+#[test]
+fn every_column_is_a_field_with_a_description_or_a_word() {
+    for table in ALL {
+        for column in *table {
+            let meaning = column.meaning();
+            let name = format!("{}.{} ({})", column.rows, column.path, column.name);
+            assert!(meaning.is_some_and(|of| !of.text.is_empty()), "{name}");
+            let of_field = meanings::of("report", column.rows, column.path);
+            let is_made = column.rows.is_empty() || column.path.is_empty();
+            assert_eq!(of_field.is_none(), is_made, "{name}");
+        }
     }
-    if let Some(kinds) = schema["anyOf"].as_array() {
-        return kinds.iter().any(|kind| has(root, kind, path));
-    }
-    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
-    match (name, &schema["properties"][name]) {
-        ("", _) => true,
-        ("length", _) => schema["type"] == "array",
-        (place, _) if place.parse::<usize>().is_ok() => !schema["items"].is_null(),
-        (_, Value::Null) => false,
-        (_, found) => has(root, found, rest),
+    // These are in other tables, too.
+    let others = [
+        "steps.rows",
+        "arrivals.ranks",
+        "arrivals.links",
+        "completeness.ranks",
+    ];
+    let others = others.map(|rows| (rows, PROCESS)).into_iter();
+    for (rows, columns) in others.chain([("network", ON_COMMUNICATOR)]) {
+        for column in columns {
+            assert!(
+                meanings::of("report", rows, column.path).is_some(),
+                "{rows}"
+            );
+        }
     }
 }
 
 #[test]
-fn every_column_is_a_field_of_the_report() {
-    let schema: Value = serde_json::from_str(crate::report_json::SCHEMA).expect("JSON");
-    let of = |list: &str| {
-        let found = schema.pointer(&format!("/properties/{list}/items"));
-        found.unwrap_or_else(|| panic!("{list} is no list"))
-    };
-    for (list, columns) in [
-        ("operations", [OPERATION, GPU_TIME, HOST_TIME].concat()),
-        ("functions", FUNCTION.to_vec()),
-        ("callers", CALLER.to_vec()),
-        ("parts", PARTS.to_vec()),
-        ("kinds", KIND.to_vec()),
-        ("communicators", COMMUNICATORS.to_vec()),
-        ("warmup", [ON_COMMUNICATOR, FIRST_CALLS].concat()),
-        ("network", [ON_COMMUNICATOR, NETWORK].concat()),
-        ("settings", SETTING.to_vec()),
-        ("problems", PROBLEM.to_vec()),
-        ("ranks/properties/rows", [PROCESS, RANK].concat()),
-        ("steps/properties/rows", [PROCESS, STEPS].concat()),
-        ("clocks/properties/hosts", CLOCKS.to_vec()),
-        ("streams/properties/ranks", [STREAMS, IDLE_CAUSES].concat()),
-        (
-            "nodes/properties/energy/properties/phases",
-            ENERGY_PHASE.to_vec(),
-        ),
-        ("nodes/properties/gpus", POWER.to_vec()),
-        ("nodes/properties/rows", HOST.to_vec()),
-        ("nodes/properties/threads", THREAD.to_vec()),
-        ("nodes/properties/jitter", LONG_CALLS.to_vec()),
-        ("mpi/properties/rows", MPI_RANK.to_vec()),
-        ("mpi/properties/functions", MPI_FUNCTION.to_vec()),
-        ("arrivals/properties/ranks", [PROCESS, ARRIVALS].concat()),
-        ("arrivals/properties/links", [PROCESS, LINKS].concat()),
-        (
-            "completeness/properties/ranks",
-            [PROCESS, COMPLETENESS].concat(),
-        ),
-    ] {
-        for column in columns {
-            assert!(
-                has(&schema, of(list), column.path),
-                "{list}: {}",
-                column.path
-            );
-        }
+fn a_head_has_one_meaning_in_a_table() {
+    for table in ALL {
+        let heads: BTreeSet<_> = table.iter().map(|of| (of.name, of.unit)).collect();
+        assert_eq!(heads.len(), table.len(), "{heads:?}");
     }
-    assert!(!has(&schema, of("operations"), "time_us.p51"));
 }
 
 #[test]
