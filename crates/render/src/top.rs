@@ -13,6 +13,7 @@ use crate::hang::Answer;
 use analyze::hang::Hang;
 use analyze::live::Live;
 use analyze::spelling::{percent, three, time};
+use analyze::subject::ProcessId;
 use analyze::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -68,7 +69,7 @@ pub struct Now {
     /// What belongs to it.
     pub remark: Option<String>,
     /// Processes that the verdict names.
-    pub culprits: Vec<Culprit>,
+    pub culprits: Vec<ProcessId>,
     /// What they cost, as a share of the time that is looked at, 0 to 1.
     pub cost_share: Option<f64>,
     /// The same in each step, µs.
@@ -103,23 +104,12 @@ pub struct Now {
     pub view_share: Option<f64>,
 }
 
-/// A process that the verdict names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Culprit {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
-}
-
 /// The verdict, as it is put together.
 struct Judged {
     verdict: &'static str,
     sentence: String,
     remark: Option<String>,
-    culprits: Vec<Culprit>,
+    culprits: Vec<ProcessId>,
     /// What that costs, and the time of which it is a part, µs.
     cost: Option<(f64, Option<f64>)>,
 }
@@ -128,7 +118,7 @@ fn judged(live: &Live, answer: &Answer) -> Judged {
     let report = &live.report;
     let remark = still(report);
     if answer.hang == Some(true) {
-        let culprits = answer.blamed.iter().map(|blamed| Culprit {
+        let culprits = answer.blamed.iter().map(|blamed| ProcessId {
             rank: blamed.global_rank,
             host: blamed.host.clone(),
             pid: blamed.pid,
@@ -142,11 +132,7 @@ fn judged(live: &Live, answer: &Answer) -> Judged {
         };
     }
     if let Some(found) = live.finding() {
-        let culprits = found.subject.ranks.iter().map(|of| Culprit {
-            rank: of.process.rank,
-            host: of.process.host.clone(),
-            pid: of.process.pid,
-        });
+        let culprits = found.subject.ranks.iter().map(|of| of.process.clone());
         return Judged {
             verdict: found.kind().name(),
             sentence: match live.recent_s {

@@ -343,11 +343,17 @@ impl Page<'_> {
         wide: bool,
     ) -> Line<'static> {
         let mark = self.state.glyphs.cut;
-        let number = row.rank.map_or("-".to_owned(), |rank| rank.to_string());
+        let number = row
+            .process
+            .rank
+            .map_or("-".to_owned(), |rank| rank.to_string());
         let device = row
             .device
             .map_or(String::new(), |device| format!(":{device}"));
-        let name = format!("{}{device}", tail(&row.host, host - device.len(), mark));
+        let name = format!(
+            "{}{device}",
+            tail(&row.process.host, host - device.len(), mark)
+        );
         let mut spans = vec![Span::raw(format!(
             "{:>4} {name:<host$} ",
             cut(&number, 4, mark)

@@ -158,7 +158,7 @@ impl State {
         let is_culprit = |row: &RankNow| {
             now.culprits
                 .iter()
-                .any(|of| of.host == row.host && of.pid == row.pid)
+                .any(|of| of.host == row.process.host && of.pid == row.process.pid)
         };
         let by = |row: &RankNow| match self.sort {
             Sort::Price => row.cost_step_us.or(row.wait_share).unwrap_or(0.0),
@@ -171,13 +171,11 @@ impl State {
             // Differences that nobody sees make no order.
             let rounded = |row: &RankNow| (by(row) * 20.0).round();
             let next = rounded(b).total_cmp(&rounded(a));
-            first
-                .then(next)
-                .then((a.rank, &a.host, a.pid).cmp(&(b.rank, &b.host, b.pid)))
+            first.then(next).then(a.process.cmp(&b.process))
         });
         self.order = rows
             .into_iter()
-            .map(|row| (row.host.clone(), row.pid, row.device))
+            .map(|row| (row.process.host.clone(), row.process.pid, row.device))
             .collect();
         self.ordered = Some(at);
         self.ordered_for = wanted;
@@ -193,7 +191,7 @@ impl State {
             .collect();
         let mut rows: Vec<&RankNow> = now.ranks.iter().filter(|row| self.is_wanted(row)).collect();
         rows.sort_by_key(|row| {
-            let key = (row.host.as_str(), row.pid, row.device);
+            let key = (row.process.host.as_str(), row.process.pid, row.device);
             places.get(&key).copied().unwrap_or(usize::MAX)
         });
         rows
@@ -205,8 +203,8 @@ impl State {
             return true;
         }
         match text.parse::<u32>() {
-            Ok(number) => row.rank == Some(number),
-            Err(_) => row.host.contains(text) || row.state.contains(text),
+            Ok(number) => row.process.rank == Some(number),
+            Err(_) => row.process.host.contains(text) || row.state.contains(text),
         }
     }
 
@@ -217,9 +215,9 @@ impl State {
         let looks = self.looks.iter().take(end + 1);
         let values: Vec<Option<f64>> = looks
             .map(|now| {
-                let key = (of.host.as_str(), of.pid, of.device);
+                let key = (&of.process.host, of.process.pid, of.device);
                 let mut ranks = now.ranks.iter();
-                let own = ranks.find(|row| (row.host.as_str(), row.pid, row.device) == key);
+                let own = ranks.find(|row| (&row.process.host, row.process.pid, row.device) == key);
                 own.and_then(|own| own.wait_share)
             })
             .collect();

@@ -2,14 +2,17 @@
 
 use super::screen::{text, Glyphs};
 use super::state::{Sort, State, View};
+use analyze::subject::ProcessId;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
-use render::top::{Culprit, InFlight, Now, Part, RankNow, Share};
+use render::top::{InFlight, Now, Part, RankNow, Share};
 
 fn row(rank: u32, wait: f64) -> RankNow {
     RankNow {
-        rank: Some(rank),
-        host: format!("a-long-name-node{:02}", rank / 4),
-        pid: 100 + rank,
+        process: ProcessId {
+            rank: Some(rank),
+            host: format!("a-long-name-node{:02}", rank / 4),
+            pid: 100 + rank,
+        },
         device: Some(rank % 4),
         state: if wait > 0.1 { "waits" } else { "runs" },
         parts: vec![
@@ -67,7 +70,7 @@ fn look(ranks: u32, at_s: i64) -> Now {
         sentence: "Rank 5 (GPU 1 on node01) costs this job 13.5 s of 60 s: its host launches late."
             .to_owned(),
         remark: Some("GPUs stood still for NCCL in 47 % of the steps.".to_owned()),
-        culprits: vec![Culprit {
+        culprits: vec![ProcessId {
             rank: Some(5),
             host: "a-long-name-node01".to_owned(),
             pid: 105,

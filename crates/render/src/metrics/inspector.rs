@@ -122,7 +122,7 @@ pub(super) fn families(metrics: &mut Metrics, now: &Now, capture: &Capture) -> V
     for row in &now.ranks {
         let gpu = gpu(row.device);
         dropped.add(
-            &of_gpu(&job, &row.host, &gpu),
+            &of_gpu(&job, &row.process.host, &gpu),
             Value::Count(row.lost_for_good),
         );
     }

@@ -269,11 +269,24 @@ fn of_ranks(metrics: &mut Metrics, now: &Now) -> Vec<Family> {
     let mut numbers: BTreeMap<(&str, u32, Option<u32>), Option<u32>> = BTreeMap::new();
     let mut rows: Vec<&RankNow> = now.ranks.iter().collect();
     // Of more ranks than have series, those that the verdict names, and then the first.
-    rows.sort_by_key(|row| (row.cost_step_us.is_none(), row.rank.is_none(), row.rank));
+    rows.sort_by_key(|row| {
+        (
+            row.cost_step_us.is_none(),
+            row.process.rank.is_none(),
+            row.process.rank,
+        )
+    });
     let other = || [OTHER; 3].map(str::to_owned);
     for row in rows {
-        numbers.insert((&row.host, row.pid, row.device), row.rank);
-        let who = [number(row.rank), row.host.clone(), number(row.device)];
+        numbers.insert(
+            (&row.process.host, row.process.pid, row.device),
+            row.process.rank,
+        );
+        let who = [
+            number(row.process.rank),
+            row.process.host.clone(),
+            number(row.device),
+        ];
         let Some(who) = admitted(&mut metrics.ranks, who) else {
             lost.add(&labels(&other()), Value::Count(row.lost_for_good));
             continue;

@@ -1,9 +1,9 @@
 //! The rows of [`super::Now`].
 
-use super::Culprit;
 use crate::hang::Answer;
 use analyze::completeness::LASTING;
 use analyze::live::Live;
+use analyze::subject::ProcessId;
 use analyze::Report;
 use capture::live::flag;
 use schemars::JsonSchema;
@@ -42,12 +42,9 @@ pub struct Share {
 /// One GPU of a process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RankNow {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// `runs`, `late`, `waits`, `missing`, `stopped`, `died`, `ended` or `unknown`.
@@ -142,7 +139,7 @@ pub(super) fn ranks(
     capture: &Capture,
     live: &Live,
     answer: &Answer,
-    culprits: &[Culprit],
+    culprits: &[ProcessId],
     span_s: Option<f64>,
 ) -> Vec<RankNow> {
     let report = &live.report;
@@ -219,9 +216,7 @@ pub(super) fn ranks(
             .filter(|other| (other.process.host.as_str(), other.process.pid) == key);
         let is_first = same.map(|other| other.device).min() == Some(row.device);
         RankNow {
-            rank: row.process.rank,
-            host: row.process.host.clone(),
-            pid: row.process.pid,
+            process: row.process.clone(),
             device: row.device,
             state,
             wait_share,

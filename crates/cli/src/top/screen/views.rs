@@ -9,7 +9,10 @@ impl Page<'_> {
     pub(super) fn nodes(&mut self, now: &Now, height: usize) {
         let mut nodes: BTreeMap<&str, Vec<&RankNow>> = BTreeMap::new();
         for row in &now.ranks {
-            nodes.entry(row.host.as_str()).or_default().push(row);
+            nodes
+                .entry(row.process.host.as_str())
+                .or_default()
+                .push(row);
         }
         self.plain(&format!(
             "{:<24} {:>5} {:>6} {:>6} {:>8}  {}",
@@ -72,12 +75,15 @@ impl Page<'_> {
             "rank", "host", "pid", "newest call", "state"
         ));
         for row in rows {
-            let number = row.rank.map_or("-".to_owned(), |rank| rank.to_string());
+            let number = row
+                .process
+                .rank
+                .map_or("-".to_owned(), |rank| rank.to_string());
             let call = row.call.map_or("-".to_owned(), |call| call.to_string());
-            let host = tail(&row.host, 24, self.state.glyphs.cut);
+            let host = tail(&row.process.host, 24, self.state.glyphs.cut);
             self.plain(&format!(
                 "{number:>4} {host:<24} {:>8} {call:>12} {:<8}",
-                row.pid, row.state
+                row.process.pid, row.state
             ));
         }
         self.plain(&format!("More: ncclscope hang {}", now.capture));
@@ -88,10 +94,13 @@ impl Page<'_> {
         let Some(row) = rows.get(self.state.marked).copied() else {
             return;
         };
-        let number = row.rank.map_or("-".to_owned(), |rank| rank.to_string());
+        let number = row
+            .process
+            .rank
+            .map_or("-".to_owned(), |rank| rank.to_string());
         self.plain(&format!(
             "Rank {number}, process {} on {}: {}",
-            row.pid, row.host, row.state
+            row.process.pid, row.process.host, row.state
         ));
         let parts: Vec<String> = row
             .parts
