@@ -275,13 +275,7 @@ fn of_other_tools(capture: &Capture, notes: &mut Vec<Note>) {
     tools.dedup();
     let tools = tools.into_iter().map(str::to_owned);
     notes.extend(tools.map(Note::OtherTool));
-    let is_unknown = |process: &Process| {
-        let known = process
-            .fact("host")
-            .is_some_and(|host| host.starts_with("unknown host"));
-        process.other_tool().is_some() && known
-    };
-    if capture.processes.iter().any(is_unknown) {
+    if capture.processes.iter().any(Process::is_host_unknown) {
         notes.push(Note::UnknownHosts);
     }
 }

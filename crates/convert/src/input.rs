@@ -1,7 +1,7 @@
 //! Finds files of other tools, says what they are, and opens them, packed or not.
 
 use crate::json::{Json, Kind as Token};
-use crate::writer::Process;
+use crate::writer::{host_facts, Process};
 use crate::{flight, inspector, kineto, nccl_tests, nsys, pickle, ras};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read, Seek};
@@ -231,7 +231,18 @@ fn list<R: Read>(json: &mut Json<R>) -> Option<Kind> {
 /// so rank 9 on GPU 1 is on the host of rank 8 on GPU 0. Two that have the same number and GPU are on two.
 #[derive(Debug, Default)]
 pub struct Hosts {
-    by_process: Vec<Option<String>>,
+    by_process: Vec<Host>,
+}
+
+/// Which host a process ran on.
+#[derive(Debug)]
+enum Host {
+    /// A file says it.
+    Named(String),
+    /// The one of this rank, by its rank and its GPU.
+    OfRank(u32),
+    /// Nobody knows.
+    Unknown,
 }
 
 impl Hosts {
@@ -267,26 +278,36 @@ impl Hosts {
             (Some(rank), [device]) => rank.checked_sub(*device),
             _ => None,
         };
-        let guessed = || by_rank().map(|first| format!("host of rank {first}"));
-        self.by_process.push(host.or(named_host).or_else(guessed));
+        let named = host.or(named_host).map(Host::Named);
+        let guessed = || by_rank().map(Host::OfRank);
+        let host = named.or_else(guessed).unwrap_or(Host::Unknown);
+        self.by_process.push(host);
     }
 
     /// Tells all processes their hosts, in the order in which they came.
     pub fn name<'a>(&self, processes: impl Iterator<Item = &'a mut Process>) {
         let mut unknown = 0;
-        let mut taken: HashMap<(String, String), u32> = HashMap::new();
+        // How many processes of this rank seem to be on the host of that one.
+        let mut taken: HashMap<(u32, String), u32> = HashMap::new();
         for (process, host) in processes.zip(&self.by_process) {
-            let mut host = host.clone().unwrap_or_else(|| {
-                unknown += 1;
-                format!("unknown host {unknown}")
-            });
-            let rank = process.fact("rank").unwrap_or_default().to_owned();
-            let n = taken.entry((host.clone(), rank)).or_insert(0);
-            *n += 1;
-            if *n > 1 && host.starts_with("host of rank") {
-                host = format!("{host} ({n})");
-            }
-            process.facts.push(("host", host));
+            let facts = match host {
+                Host::Named(host) => host_facts(Some(host.clone()), ""),
+                Host::OfRank(first) => {
+                    let rank = process.fact("rank").unwrap_or_default().to_owned();
+                    let n = taken.entry((*first, rank)).or_insert(0);
+                    *n += 1;
+                    let more = match *n {
+                        1 => String::new(),
+                        n => format!(" ({n})"),
+                    };
+                    host_facts(Some(format!("host of rank {first}{more}")), "")
+                }
+                Host::Unknown => {
+                    unknown += 1;
+                    host_facts(None, &format!(" {unknown}"))
+                }
+            };
+            process.facts.extend(facts);
         }
     }
 }

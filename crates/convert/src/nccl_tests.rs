@@ -14,7 +14,7 @@
 use crate::found::{ByFile, Damage, OfJob};
 use crate::json::Fault;
 use crate::torch;
-use crate::writer::{Call, Communicator, Process};
+use crate::writer::{host_facts, Call, Communicator, Process};
 use bench::table::{Device, Table, TableRow};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -138,7 +138,7 @@ impl Reader {
         if devices.is_empty() {
             // Nobody knows the ranks: one stands for all.
             let mut process = Process {
-                facts: facts(vec![("host", "unknown host".to_owned())]),
+                facts: facts(host_facts(None, "")),
                 communicators: vec![Communicator::default()],
                 ..Process::default()
             };
@@ -152,12 +152,11 @@ impl Reader {
             let at = *own
                 .entry((&device.hostname, device.pid))
                 .or_insert_with(|| {
+                    let mut of = host_facts(host(device), "");
+                    of.push(("pid", device.pid.to_string()));
+                    of.push(("rank", device.rank.to_string()));
                     processes.push(Process {
-                        facts: facts(vec![
-                            ("host", host(device)),
-                            ("pid", device.pid.to_string()),
-                            ("rank", device.rank.to_string()),
-                        ]),
+                        facts: facts(of),
                         ..Process::default()
                     });
                     processes.len() - 1
@@ -228,11 +227,8 @@ fn faults(table: &Table) -> String {
 }
 
 /// The host of a GPU; some versions do not say it.
-fn host(device: &Device) -> String {
-    match device.hostname.as_str() {
-        "" => "unknown host".to_owned(),
-        host => host.to_owned(),
-    }
+fn host(device: &Device) -> Option<String> {
+    Some(device.hostname.clone()).filter(|host| !host.is_empty())
 }
 
 /// Programs that did not know of each other: each has a rank 0. They are told apart by their processes,

@@ -20,7 +20,7 @@ use crate::found::{ranks_of_largest, ByFile, Damage, OfJob};
 use crate::json::Fault;
 use crate::kineto::event::{Args, Event};
 use crate::kineto::{self, Noted};
-use crate::writer::Process;
+use crate::writer::{host_facts, Process};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 use std::collections::{BTreeMap, HashMap};
@@ -619,15 +619,10 @@ impl Export {
                 ("mode", "nsys".to_owned()),
                 ("tool", "Nsight Systems".to_owned()),
                 ("pid", pid.to_string()),
-                (
-                    "host",
-                    self.host
-                        .clone()
-                        .unwrap_or_else(|| "unknown host".to_owned()),
-                ),
                 ("driver_version", self.driver.clone().unwrap_or_default()),
                 ("gpus", self.gpus.clone()),
             ]);
+            process.facts.extend(host_facts(self.host.clone(), ""));
             for communicator in &mut process.communicators {
                 // NCCL's own number of it, which is its name here.
                 let Ok(hash) = u64::from_str_radix(&communicator.name, 16) else {

@@ -24,7 +24,7 @@
 use crate::found::{ranks_of_largest, ByFile, Damage, OfJob};
 use crate::json::{Fault, Json};
 use crate::value::{Id, Tree};
-use crate::writer::{Call, Communicator, Process, MOST_COMMUNICATORS};
+use crate::writer::{host_facts, Call, Communicator, Process, MOST_COMMUNICATORS};
 use nccl_abi::names;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
@@ -331,16 +331,16 @@ impl Processes {
         rank: u32,
         member: &Member,
     ) -> Option<&mut Process> {
-        let host = member.host.clone();
-        let host = host.unwrap_or_else(|| format!("unknown host of rank {rank}"));
+        let on_host = host_facts(member.host.clone(), &format!(" of rank {rank}"));
+        let host = on_host.last().map_or("", |(_, host)| host.as_str());
         let id = match member.pid {
-            Some(pid) => (host.clone(), u64::from(pid)),
+            Some(pid) => (host.to_owned(), u64::from(pid)),
             None => (format!("{:x} {:x} {host}", key.0, key.1), 1 << 32),
         };
         let next = self.all.len();
         let at = *self.known.entry(id).or_insert(next);
         if at == next {
-            let facts = vec![
+            let mut facts = vec![
                 ("mode", "ras".to_owned()),
                 ("tool", "NCCL's RAS".to_owned()),
                 ("timing", "host".to_owned()),
@@ -350,8 +350,8 @@ impl Processes {
                     "pid",
                     member.pid.map_or(String::new(), |pid| pid.to_string()),
                 ),
-                ("host", host),
             ];
+            facts.extend(on_host);
             let process = Process {
                 facts,
                 ..Process::default()

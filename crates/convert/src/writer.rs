@@ -133,6 +133,18 @@ impl Process {
     }
 }
 
+/// The facts on the host of a process. If the file does not say it, the name is made up, and `which` tells
+/// several such hosts apart.
+pub fn host_facts(known: Option<String>, which: &str) -> Vec<(&'static str, String)> {
+    match known {
+        Some(host) => vec![("host", host)],
+        None => vec![
+            ("host_name", "unknown".to_owned()),
+            ("host", format!("unknown host{which}")),
+        ],
+    }
+}
+
 /// By how much times of CUPTI may be off on the host's clock, ns.
 const GPU_ERROR: u32 = 1000;
 /// Ticks begin here, because 0 is "not known".

@@ -291,6 +291,11 @@ impl Process {
         self.fact("tool")
     }
 
+    /// Whether nobody knows its host. [`Process::host`] then is a name that `ncclscope` made up.
+    pub fn is_host_unknown(&self) -> bool {
+        self.fact("host_name") == Some("unknown")
+    }
+
     /// Whether the calls that are here begin with the first one that it made. What another tool wrote may
     /// begin in the middle of a run.
     pub fn begins_with_first_call(&self) -> bool {

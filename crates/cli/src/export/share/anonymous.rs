@@ -153,6 +153,7 @@ const FACTS: &[&str] = &[
     "started",
     "flush",
     "tool",
+    "host_name",
     "life",
     "not_recorded",
     "nccl_build_id",
