@@ -13,11 +13,13 @@
 //! Rule: one definition, printed: [`DEFINITION`]. A GPU time is never compared with a host time, and what has
 //! no interval is never called faster or slower.
 
-use crate::environment::{self, Change, Facts};
+use crate::absent::AbsentRow;
+use crate::environment::{self, Facts};
 use crate::findings::Finding;
 use crate::interval::{holm, Comparison, Mean, CONFIDENCE};
 use crate::recommendations::{self, Recommendation};
 use crate::roles::{align, Pair, Role};
+use crate::subject::ProcessId;
 use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,15 +38,13 @@ pub use runs::{
     WhichIsFastest, Why, FIGURES, LEAST_CHANGE,
 };
 use verdict::judge;
-pub use verdict::{Criterion, Judgement, Status, Verdict};
+pub use verdict::{Change, Criterion, Judgement, KindName, Reason, Slower, Status, Verdict};
 
 /// The format of [`Diff`].
 pub const SCHEMA: &str = "ncclscope.diff/1";
 /// What ratio and percent mean.
 pub const DEFINITION: &str =
     "ratio = B / A of the mean time per call; percent = (ratio − 1) × 100; negative is faster";
-/// What is said of a capture beside itself, or beside its copy.
-pub const SAME_RECORDING: &str = "A and B are the same recording";
 /// NCCL's stamps count in steps of this, ns.
 const STAMP_STEP: f64 = 32.0;
 
@@ -105,12 +105,44 @@ pub struct RunRow {
     #[serde(skip)]
     pub is_least: bool,
     /// Why calls are not there, or may not be.
-    pub incomplete: Vec<String>,
+    #[serde(skip)]
+    pub incomplete: Vec<Lack>,
     /// What the run is as a whole.
+    #[serde(skip)]
     pub figures: Figures,
     /// What its report found.
     #[serde(skip)]
     pub findings: Vec<Finding>,
+}
+
+/// Calls that a run made, or may have made, and that are not in its capture.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lack {
+    /// Ranks are not here.
+    Ranks(AbsentRow),
+    /// So many calls of a process at least.
+    Calls(u64, ProcessId),
+    /// So many calls were lost by this cause.
+    Lost(u64, String),
+    /// Calls were not counted by this cause.
+    NotCounted(String),
+    /// The last calls of a process.
+    LastCalls,
+    /// The figures do not add up, so some are.
+    Sum,
+}
+
+/// Why a kind of operation has no interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoInterval {
+    /// No times of one source are in both runs.
+    TwoSources,
+    /// Its calls were counted without rows.
+    WithoutRows,
+    /// It has too few operations.
+    Few,
+    /// Too few of its operations have a time.
+    FewWithTime,
 }
 
 /// One kind, or all of them, in one run. Times in µs.
@@ -193,8 +225,10 @@ pub struct KindOfOperation {
     #[serde(flatten)]
     pub versus: Versus,
     /// Why there is no interval.
-    pub no_interval: Option<&'static str>,
+    #[serde(skip)]
+    pub no_interval: Option<NoInterval>,
     /// Whether algorithm, protocol or channels differ.
+    #[serde(skip)]
     pub how_changed: bool,
     #[serde(skip)]
     comparison: Option<Comparison>,
@@ -280,7 +314,7 @@ pub struct Diff {
     /// What changed and why.
     pub changed: Changed,
     /// What changed around it.
-    pub environment: Vec<Change>,
+    pub environment: Vec<environment::Change>,
     /// What communicators were paired.
     pub communicators: Vec<RoleRow>,
     /// All kinds together, one for each source of times.
@@ -292,7 +326,7 @@ pub struct Diff {
 }
 
 /// What limits a comparison of two runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum DiffNote {
     /// An interval knows the noise within these runs only.
     NoiseWithin,
@@ -311,7 +345,7 @@ pub enum DiffNote {
     /// So many kinds have GPU times in A alone.
     FallenBack(usize),
     /// A run is not complete.
-    Incomplete(Which, Vec<String>),
+    Incomplete(Which, Vec<Lack>),
     /// What replays of CUDA graphs did does not show in a run.
     ReplaysHidden(Which),
 }
@@ -344,7 +378,7 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
             if judgement.status == Status::Passed && a.is_same_recording(b) {
                 Judgement {
                     status: Status::Undecided,
-                    reasons: vec![SAME_RECORDING.to_owned()],
+                    reasons: vec![Reason::SameRecording],
                     ..judgement
                 }
             } else {
@@ -637,13 +671,13 @@ fn notes(a: &Run, b: &Run, rows: &[KindOfOperation]) -> Vec<DiffNote> {
             notes.push(DiffNote::TimingOff(off));
         }
     }
-    let without = |why: &str| rows.iter().filter(|r| r.no_interval == Some(why)).count();
+    let without = |why| rows.iter().filter(|r| r.no_interval == Some(why)).count();
     let fallen_back = rows
         .iter()
         .filter(|r| r.b.is_some() && r.time_source == Some("host") && r.a_times[0] > 0.0);
     let counted = [
-        DiffNote::Few(without("too few operations")),
-        DiffNote::WithoutRows(without("calls counted without rows")),
+        DiffNote::Few(without(NoInterval::Few)),
+        DiffNote::WithoutRows(without(NoInterval::WithoutRows)),
         DiffNote::FallenBack(fallen_back.count()),
     ];
     let is_any = |note: &DiffNote| {

@@ -2,9 +2,10 @@
 //! `schema/variants-1.json`.
 
 use crate::diff_text::note;
+use crate::diff_words::{lack, no_interval, reason};
 use crate::findings::{cause, changed, moved, sentence};
 use crate::recommendations::RecommendationRow;
-use analyze::diff::{Diff, FigureRow, Figures, KindOfOperation, RoleRow, RunRow, Total};
+use analyze::diff::{Diff, FigureRow, Figures, Judgement, KindOfOperation, RoleRow, RunRow, Total};
 use analyze::diff::{Moved, Stayed, Variant, Variants, Verdict};
 use analyze::environment::Change;
 use analyze::findings::{Finding, Kind};
@@ -71,6 +72,10 @@ impl MovedRow {
 struct Run<'a> {
     #[serde(flatten)]
     run: &'a RunRow,
+    /// Why calls are not there, or may not be.
+    incomplete: Vec<String>,
+    /// What the run is as a whole.
+    figures: &'a Figures,
     /// What its report found.
     findings: Vec<FindingRow>,
 }
@@ -79,7 +84,66 @@ impl Run<'_> {
     fn of(run: &RunRow) -> Run<'_> {
         Run {
             run,
+            incomplete: run.incomplete.iter().map(lack).collect(),
+            figures: &run.figures,
             findings: rows(&run.findings),
+        }
+    }
+}
+
+/// The answer to one `--fail-on`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Judgement")]
+struct JudgementRow<'a> {
+    #[serde(flatten)]
+    judgement: &'a Judgement,
+    /// Why.
+    reasons: Vec<String>,
+}
+
+/// The answer to all of them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Verdict")]
+struct VerdictRow<'a> {
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+    /// One by one.
+    criteria: Vec<JudgementRow<'a>>,
+}
+
+impl VerdictRow<'_> {
+    fn of(verdict: &Verdict) -> VerdictRow<'_> {
+        fn row(judgement: &Judgement) -> JudgementRow<'_> {
+            JudgementRow {
+                judgement,
+                reasons: judgement.reasons.iter().map(reason).collect(),
+            }
+        }
+        VerdictRow {
+            verdict,
+            criteria: verdict.criteria.iter().map(row).collect(),
+        }
+    }
+}
+
+/// One kind of operation in both runs.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "KindOfOperation")]
+struct KindRow<'a> {
+    #[serde(flatten)]
+    kind: &'a KindOfOperation,
+    /// Why there is no interval.
+    no_interval: Option<&'static str>,
+    /// Whether algorithm, protocol or channels differ.
+    how_changed: bool,
+}
+
+impl KindRow<'_> {
+    fn of(kind: &KindOfOperation) -> KindRow<'_> {
+        KindRow {
+            kind,
+            no_interval: kind.no_interval.map(no_interval),
+            how_changed: kind.how_changed,
         }
     }
 }
@@ -97,7 +161,7 @@ pub struct DiffJson<'a> {
     /// The second run.
     b: Run<'a>,
     /// Whether the comparison passed what `--fail-on` asks.
-    verdict: &'a Verdict,
+    verdict: VerdictRow<'a>,
     /// The figures of both runs, without those that neither has.
     run: &'a [FigureRow],
     /// Findings that B has and A has not.
@@ -117,7 +181,7 @@ pub struct DiffJson<'a> {
     /// All kinds of operations that are compared, by the source of their times.
     totals: &'a [Total],
     /// Kinds of operations, by what they cost.
-    operations: &'a [KindOfOperation],
+    operations: Vec<KindRow<'a>>,
     /// What limits the comparison.
     notes: Vec<String>,
 }
@@ -134,7 +198,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
         confidence: diff.confidence,
         a: Run::of(&diff.a),
         b: Run::of(&diff.b),
-        verdict: &diff.verdict,
+        verdict: VerdictRow::of(&diff.verdict),
         run: &diff.run,
         new_findings: rows(&diff.new_findings),
         gone_findings: rows(&diff.gone_findings),
@@ -144,7 +208,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
         environment: &diff.environment,
         communicators: &diff.communicators,
         totals: &diff.totals,
-        operations: &diff.operations,
+        operations: diff.operations.iter().map(KindRow::of).collect(),
         notes: diff.notes.iter().map(note).collect(),
     };
     crate::json::pretty(&whole, out)

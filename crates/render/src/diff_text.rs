@@ -1,5 +1,6 @@
 //! A diff as plain text.
 
+use crate::diff_words;
 use crate::findings::{self, sentence};
 use crate::layout::{plural, Look, Page, Style, Table, Unit};
 use crate::recommendations::RecommendationRow;
@@ -252,6 +253,7 @@ pub(crate) fn note(of: &DiffNote) -> String {
              on B says why."
         ),
         DiffNote::Incomplete(which, lacks) => {
+            let lacks: Vec<String> = lacks.iter().map(diff_words::lack).collect();
             format!("{which:?} is not complete: {}.", lacks.join(", "))
         }
         DiffNote::ReplaysHidden(which) => format!(
@@ -273,7 +275,7 @@ fn verdict(diff: &Diff, page: &mut Page) {
             status(judgement.status)
         ));
         for reason in judgement.reasons.iter().take(shown) {
-            page.wrap("    ", "      ", reason);
+            page.wrap("    ", "      ", &diff_words::reason(reason));
         }
         let more = judgement.reasons.len().saturating_sub(shown);
         if more > 0 {

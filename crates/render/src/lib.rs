@@ -20,6 +20,7 @@ pub mod dataset;
 pub mod diff_html;
 pub mod diff_json;
 pub mod diff_text;
+mod diff_words;
 pub mod doctor;
 mod driver_calls;
 mod efficiency;

@@ -1,8 +1,7 @@
 //! What a comparison needs of one run: how long each kind of operation took, in order.
 
 use super::runs::Figures;
-use super::{Run, RunRow, Side, STAMP_STEP};
-use crate::absent::AbsentRow;
+use super::{Lack, NoInterval, Run, RunRow, Side, STAMP_STEP};
 use crate::completeness::MASKED;
 use crate::environment;
 use crate::executions::{Steps, Walk};
@@ -53,7 +52,7 @@ pub(super) struct Gathered {
 pub(super) struct Times {
     pub(super) side: Side,
     pub(super) mean: Option<Mean>,
-    pub(super) no_interval: Option<&'static str>,
+    pub(super) no_interval: Option<NoInterval>,
 }
 
 pub(super) const SOURCES: [&str; 2] = ["gpu", "host"];
@@ -186,55 +185,23 @@ pub(crate) fn recorded_as(process: &Process) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn incomplete(report: &Report) -> Vec<String> {
+fn incomplete(report: &Report) -> Vec<Lack> {
     let c = &report.completeness;
-    let mut why: Vec<String> = c.absent.iter().map(missing).collect();
+    let mut lacks: Vec<Lack> = c.absent.iter().cloned().map(Lack::Ranks).collect();
     for rank in c.ranks.iter().filter(|rank| rank.missing_at_least > 0) {
-        let who = rank.process.rank.map_or(
-            format!(
-                "pid {} on {}",
-                tables::pid::shown(rank.process.pid),
-                rank.process.host
-            ),
-            |r| format!("rank {r}"),
-        );
-        why.push(format!(
-            "at least {} more calls of {who} are missing",
-            rank.missing_at_least
-        ));
+        lacks.push(Lack::Calls(rank.missing_at_least, rank.process.clone()));
     }
-    why.extend(c.lost.iter().map(|(cause, n)| format!("{n} calls {cause}")));
-    why.extend(
-        c.unseen
-            .keys()
-            .map(|cause| format!("calls not counted: {cause}")),
-    );
+    let lost = c.lost.iter();
+    lacks.extend(lost.map(|(cause, n)| Lack::Lost(*n, cause.clone())));
+    lacks.extend(c.unseen.keys().cloned().map(Lack::NotCounted));
     // What another tool did not write is not known to be missing.
-    if c.announced_is_lower_bound && why.is_empty() && !report.job.is_of_other_tool {
-        why.push("the last calls of a process are not here".to_owned());
+    if c.announced_is_lower_bound && lacks.is_empty() && !report.job.is_of_other_tool {
+        lacks.push(Lack::LastCalls);
     }
-    if !c.adds_up && why.is_empty() {
-        why.push("the figures do not add up".to_owned());
+    if !c.adds_up && lacks.is_empty() {
+        lacks.push(Lack::Sum);
     }
-    why
-}
-
-/// Who is not here.
-fn missing(absent: &AbsentRow) -> String {
-    let who = match (&absent.ranks, absent.communicators.first()) {
-        (Some(ranks), _) if absent.nranks == 1 => format!("rank {ranks}"),
-        (Some(ranks), _) => format!("ranks {ranks}"),
-        (None, Some(of)) => {
-            let ranks = of.ranks.as_deref();
-            let which = ranks.map_or(format!("{} ranks", absent.nranks), |r| format!("rank {r}"));
-            format!("{which} of communicator {}", of.communicator)
-        }
-        (None, None) => "a process".to_owned(),
-    };
-    match absent.calls_at_least {
-        0 => format!("{who} missing"),
-        n => format!("{who} missing with at least {n} calls"),
-    }
+    lacks
 }
 
 /// How a call was done, as one text.
@@ -419,7 +386,7 @@ impl Gathered {
             return Times {
                 side,
                 mean: None,
-                no_interval: Some("no times of one source in both"),
+                no_interval: Some(NoInterval::TwoSources),
             };
         };
         let (n, sum) = self.compared(source);
@@ -452,16 +419,16 @@ impl Gathered {
     }
 
     /// The mean with its error, in ns; or why there is none.
-    pub(super) fn mean(&self, source: usize) -> Result<Mean, &'static str> {
+    pub(super) fn mean(&self, source: usize) -> Result<Mean, NoInterval> {
         if self.summed[source].0 > 0 {
-            return Err("calls counted without rows");
+            return Err(NoInterval::WithoutRows);
         }
         let longest = self
             .series
             .iter()
             .map(|s| s.operations.len().saturating_sub(1))
             .max();
-        let mut batches = Batches::new(longest.unwrap_or(0)).ok_or("too few operations")?;
+        let mut batches = Batches::new(longest.unwrap_or(0)).ok_or(NoInterval::Few)?;
         for series in &self.series {
             let length = series.operations.len();
             let warm = usize::from(length > 1);
@@ -471,7 +438,7 @@ impl Gathered {
             }
         }
         let step = if source == 0 { STAMP_STEP } else { 0.0 };
-        batches.mean(step).ok_or("too few operations with a time")
+        batches.mean(step).ok_or(NoInterval::FewWithTime)
     }
 }
 

@@ -7,7 +7,7 @@
 //! Rule: the best of several is only named if its interval lies apart from every other's, and one run has
 //! none.
 
-use super::Run;
+use super::{Lack, Run};
 use crate::environment::{self, Change, FactKind};
 use crate::findings::Finding;
 use crate::interval::of_runs;
@@ -147,7 +147,7 @@ pub struct Changed {
     /// What changed.
     pub what: What,
     /// What one of the runs lacks, if it is not complete and if that matters.
-    pub incomplete: Vec<(Which, String)>,
+    pub incomplete: Vec<(Which, Lack)>,
 }
 
 /// What changed.

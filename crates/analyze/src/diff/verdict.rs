@@ -1,8 +1,8 @@
-//! What `--fail-on` may ask, and the answers.
+//! What `--fail-on` may ask, and the answers. `render` has their words.
 
-use super::{DiffFinding, KindOfOperation, Run, Total, Versus};
-use crate::environment::{Change, FactKind};
-use crate::interval::{holm, Comparison, CONFIDENCE, LEAST_OPERATIONS};
+use super::{DiffFinding, KindOfOperation, Lack, Run, Total, Versus, Which};
+use crate::environment::{self, FactKind};
+use crate::interval::{holm, Comparison, CONFIDENCE};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -102,7 +102,107 @@ pub struct Judgement {
     /// The answer.
     pub status: Status,
     /// Why.
-    pub reasons: Vec<String>,
+    #[serde(skip)]
+    pub reasons: Vec<Reason>,
+}
+
+/// Why a criterion is not passed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// A capture beside itself, or beside its copy, shows nothing.
+    SameRecording,
+    /// A and B have so many steps, which are too few for an interval.
+    FewSteps([usize; 2]),
+    /// Something takes longer than was asked for.
+    Slower(Slower, Change),
+    /// It may, or may not: the interval is too wide for an answer.
+    Noisy(Slower, Change),
+    /// How long steps or the run took is not known of both.
+    NoTimes,
+    /// The run takes so many percent longer. That has no interval, because the runs have no steps, or steps
+    /// of two kinds.
+    Run {
+        /// B by A.
+        percent: f64,
+        /// They have steps.
+        of_two_kinds: bool,
+    },
+    /// The kinds that have an interval hold this share of A's time, and so much is needed.
+    SmallShare(f64, f64),
+    /// No kind has an interval.
+    NoInterval,
+    /// Most calls ran in CUDA graphs, and a run has too few kernel windows.
+    FewWindows,
+    /// This kind of operation.
+    Kind(KindName),
+    /// What this is in the environment.
+    Environment(String),
+    /// What a run lacks.
+    Incomplete(Which, Lack),
+}
+
+/// What may take longer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Slower {
+    /// The step.
+    Step,
+    /// A kind of operation.
+    Kind(KindName),
+    /// All operations together, by times of this source.
+    All(&'static str),
+    /// NCCL's kernels of a step, by kernel windows.
+    InWindows,
+}
+
+/// How much longer, in percent, with the ends of the interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// B by A.
+    pub percent: f64,
+    /// Its 95 % interval.
+    pub interval: [f64; 2],
+}
+
+impl Change {
+    /// Of ratios B / A.
+    fn of(ratio: f64, (low, high): (f64, f64)) -> Change {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        Change {
+            percent: percent(ratio),
+            interval: [percent(low), percent(high)],
+        }
+    }
+
+    fn of_versus(versus: &Versus) -> Change {
+        Change {
+            percent: versus.percent.unwrap_or(0.0),
+            interval: versus.percent_interval.unwrap_or_default(),
+        }
+    }
+}
+
+/// What a kind of operation is known by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KindName {
+    /// Its function, if NCCL named it.
+    pub function: Option<String>,
+    /// Bytes by the convention of nccl-tests.
+    pub bytes: Option<u64>,
+    /// Datatype, as NCCL names it.
+    pub datatype: Option<String>,
+    /// Number of the communicator's role.
+    pub role: Option<usize>,
+}
+
+impl KindName {
+    fn of(row: &KindOfOperation) -> KindName {
+        KindName {
+            function: row.function.clone(),
+            bytes: row.bytes,
+            datatype: row.datatype.clone(),
+            role: row.role,
+        }
+    }
 }
 
 /// The answer to all of them.
@@ -114,26 +214,8 @@ pub struct Verdict {
     #[schemars(range(max = 2))]
     pub exit_status: u8,
     /// One by one.
+    #[serde(skip)]
     pub criteria: Vec<Judgement>,
-}
-
-/// A kind in a sentence.
-fn title(row: &KindOfOperation) -> String {
-    let function = row.function.as_deref().unwrap_or("an unnamed function");
-    let bytes = row
-        .bytes
-        .map_or(String::new(), |b| format!(" of {b} bytes"));
-    let datatype = row
-        .datatype
-        .as_deref()
-        .unwrap_or("")
-        .trim_start_matches("nccl");
-    let role = row
-        .role
-        .map_or(String::new(), |r| format!(", communicator role {r}"));
-    format!("{function}{bytes} {datatype}{role}")
-        .trim_end()
-        .replace(" ,", ",")
 }
 
 pub(super) fn judge(
@@ -142,8 +224,9 @@ pub(super) fn judge(
     b: &Run,
     rows: &[KindOfOperation],
     totals: &[Total],
-    changes: &[Change],
+    changes: &[environment::Change],
 ) -> Judgement {
+    let kind = |row: &KindOfOperation| Reason::Kind(KindName::of(row));
     let (status, reasons) = match criterion {
         Criterion::Slower(by) => slower(by, a, b),
         Criterion::NcclSlower(by) if a.mostly_in_graphs || b.mostly_in_graphs => {
@@ -153,21 +236,21 @@ pub(super) fn judge(
         Criterion::Missing => listed(
             rows.iter()
                 .filter(|r| r.finding == DiffFinding::Vanished)
-                .map(title),
+                .map(kind),
         ),
-        Criterion::Algorithm => listed(rows.iter().filter(|r| r.how_changed).map(title)),
+        Criterion::Algorithm => listed(rows.iter().filter(|r| r.how_changed).map(kind)),
         Criterion::Environment => listed(
             changes
                 .iter()
                 .filter(|c| c.kind != FactKind::Placement)
-                .map(|c| c.key.clone()),
+                .map(|c| Reason::Environment(c.key.clone())),
         ),
         Criterion::Incomplete => {
-            let of = |name: &str, run: &Run| -> Vec<String> {
-                let why = run.row.incomplete.iter();
-                why.map(|why| format!("{name}: {why}")).collect()
+            let of = |which, run: &Run| -> Vec<Reason> {
+                let lacks = run.row.incomplete.iter().cloned();
+                lacks.map(|lack| Reason::Incomplete(which, lack)).collect()
             };
-            listed(of("A", a).into_iter().chain(of("B", b)))
+            listed(of(Which::A, a).into_iter().chain(of(Which::B, b)))
         }
     };
     Judgement {
@@ -177,8 +260,8 @@ pub(super) fn judge(
     }
 }
 
-fn listed(reasons: impl Iterator<Item = String>) -> (Status, Vec<String>) {
-    let reasons: Vec<String> = reasons.collect();
+fn listed(reasons: impl Iterator<Item = Reason>) -> (Status, Vec<Reason>) {
+    let reasons: Vec<Reason> = reasons.collect();
     let status = if reasons.is_empty() {
         Status::Passed
     } else {
@@ -188,136 +271,95 @@ fn listed(reasons: impl Iterator<Item = String>) -> (Status, Vec<String>) {
 }
 
 /// Whether a step became slower; or the run, if neither run has steps, or theirs can't be compared.
-fn slower(by: f64, a: &Run, b: &Run) -> (Status, Vec<String>) {
+fn slower(by: f64, a: &Run, b: &Run) -> (Status, Vec<Reason>) {
     let limit = 1.0 + by;
     let same_steps = a.has_steps_of(b);
     if same_steps && (a.nsteps > 0 || b.nsteps > 0) {
         let Some((of_a, of_b)) = a.step.as_ref().zip(b.step.as_ref()) else {
-            let why = format!(
-                "too few steps for an interval: {} and {}, and it takes {LEAST_OPERATIONS} in both",
-                a.nsteps, b.nsteps
-            );
-            return (Status::Undecided, vec![why]);
+            let few = Reason::FewSteps([a.nsteps, b.nsteps]);
+            return (Status::Undecided, vec![few]);
         };
         let step = Comparison::new(of_a, of_b);
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let (low, high) = step.ratio_interval;
-        let (change, low, high) = (percent(step.ratio), percent(low), percent(high));
-        let told = format!("the step: {change:+.1} % [{low:+.1}, {high:+.1}]");
+        let change = Change::of(step.ratio, step.ratio_interval);
+        let high = change.interval[1];
         return if step.p_above(limit) <= VERDICT_LEVEL {
-            (Status::Failed, vec![told])
-        } else if high / 100.0 > by && (high - change) / 100.0 > by.max(LEAST_SLOWER) {
-            (Status::Undecided, vec![format!("too noisy for it: {told}")])
+            (Status::Failed, vec![Reason::Slower(Slower::Step, change)])
+        } else if high / 100.0 > by && (high - change.percent) / 100.0 > by.max(LEAST_SLOWER) {
+            (Status::Undecided, vec![Reason::Noisy(Slower::Step, change)])
         } else {
             (Status::Passed, Vec::new())
         };
     }
     let walls = a.row.figures.wall_us.zip(b.row.figures.wall_us);
     match walls.filter(|(of_a, _)| *of_a > 0.0) {
-        None => {
-            let why = "neither steps nor the length of the run are known of both".to_owned();
-            (Status::Undecided, vec![why])
-        }
+        None => (Status::Undecided, vec![Reason::NoTimes]),
         Some((of_a, of_b)) if of_b > of_a * limit => {
-            let percent = (of_b / of_a - 1.0) * 100.0;
-            let because = if same_steps {
-                "the runs have no steps"
-            } else {
-                "their steps are not of one kind"
+            let run = Reason::Run {
+                percent: (of_b / of_a - 1.0) * 100.0,
+                of_two_kinds: !same_steps,
             };
-            let why = format!("the run: {percent:+.1} %, without an interval, because {because}");
-            (Status::Failed, vec![why])
+            (Status::Failed, vec![run])
         }
         Some(_) => (Status::Passed, Vec::new()),
     }
 }
 
-fn nccl_slower(by: f64, rows: &[KindOfOperation], totals: &[Total]) -> (Status, Vec<String>) {
+fn nccl_slower(by: f64, rows: &[KindOfOperation], totals: &[Total]) -> (Status, Vec<Reason>) {
     let limit = 1.0 + by;
     let kinds = rows
         .iter()
-        .filter_map(|r| Some((title(r), r.comparison?, r.versus)));
-    let whole = totals.iter().map(|t| {
-        (
-            format!("all operations together ({} time)", t.time_source),
-            t.comparison,
-            t.versus,
-        )
-    });
-    let tests: Vec<(String, Comparison, Versus)> = kinds.chain(whole).collect();
-    let p: Vec<f64> = tests.iter().map(|(_, c, _)| c.p_above(limit)).collect();
-    let failed: Vec<String> = tests
+        .filter_map(|r| Some((Slower::Kind(KindName::of(r)), r.comparison?, r.versus)));
+    let whole = totals
         .iter()
+        .map(|t| (Slower::All(t.time_source), t.comparison, t.versus));
+    let tests: Vec<(Slower, Comparison, Versus)> = kinds.chain(whole).collect();
+    let p: Vec<f64> = tests.iter().map(|(_, c, _)| c.p_above(limit)).collect();
+    let failed: Vec<Reason> = tests
+        .into_iter()
         .zip(holm(&p, VERDICT_LEVEL))
         .filter(|(_, failed)| *failed)
-        .map(|((title, _, versus), _)| {
-            let [low, high] = versus.percent_interval.unwrap_or_default();
-            let percent = versus.percent.unwrap_or(0.0);
-            format!("{title}: {percent:+.1} % [{low:+.1}, {high:+.1}]")
-        })
+        .map(|((what, _, versus), _)| Reason::Slower(what, Change::of_versus(&versus)))
         .collect();
     if !failed.is_empty() {
         return (Status::Failed, failed);
     }
     // What can't be seen through the noise was not looked for.
-    let blurred = totals.iter().find_map(|t| {
-        let [low, high] = t.versus.percent_interval?;
-        let width = (high - t.versus.percent?) / 100.0;
-        (width > by.max(LEAST_SLOWER)).then_some((t, low, high))
+    let blurred = totals.iter().find(|t| {
+        let interval = t.versus.percent_interval.zip(t.versus.percent);
+        let width = interval.map(|([_, high], percent)| (high - percent) / 100.0);
+        width.is_some_and(|width| width > by.max(LEAST_SLOWER))
     });
-    if let Some((t, low, high)) = blurred {
-        let percent = t.versus.percent.unwrap_or(0.0);
-        let why = format!(
-            "too noisy for it: all operations together ({} time) {percent:+.1} % [{low:+.1}, {high:+.1}]",
-            t.time_source
-        );
-        return (Status::Undecided, vec![why]);
+    if let Some(t) = blurred {
+        let noisy = Reason::Noisy(Slower::All(t.time_source), Change::of_versus(&t.versus));
+        return (Status::Undecided, vec![noisy]);
     }
     match totals.iter().map(|t| t.share).reduce(f64::min) {
         Some(share) if share >= JUDGED_SHARE => (Status::Passed, Vec::new()),
         Some(share) => {
-            let why = format!(
-                "kinds that can be compared with an interval hold {:.0} % of A's time; {:.0} % are needed",
-                share * 100.0,
-                JUDGED_SHARE * 100.0
-            );
-            (Status::Undecided, vec![why])
+            let small = Reason::SmallShare(share, JUDGED_SHARE);
+            (Status::Undecided, vec![small])
         }
-        None => {
-            let why = format!(
-                "no kind of operation has an interval (it takes rows of {} operations in both \
-                runs, after the first)",
-                LEAST_OPERATIONS
-            );
-            (Status::Undecided, vec![why])
-        }
+        None => (Status::Undecided, vec![Reason::NoInterval]),
     }
 }
 
 /// The same if most calls ran in CUDA graphs, where they have times in kernel windows only.
-fn nccl_slower_in_windows(by: f64, a: &Run, b: &Run) -> (Status, Vec<String>) {
+fn nccl_slower_in_windows(by: f64, a: &Run, b: &Run) -> (Status, Vec<Reason>) {
     let Some(((of_a, in_a), (of_b, in_b))) =
         a.in_windows.zip(b.in_windows).filter(|of| of.0 .0 > 0.0)
     else {
-        let why = "most calls ran in CUDA graphs, where they have times in kernel windows only, and one run \
-                   has fewer than three of these on some rank";
-        return (Status::Undecided, vec![why.to_owned()]);
+        return (Status::Undecided, vec![Reason::FewWindows]);
     };
     let ratio = of_b / of_a;
     // The errors of both do not depend on each other.
     let error = |ends: (f64, f64), of: f64| (ends.1 - ends.0) / 2.0 / of;
     let half = ratio * error(in_a, of_a).hypot(error(in_b, of_b.max(f64::MIN_POSITIVE)));
-    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-    let told = format!(
-        "NCCL's kernels of a step, by kernel windows: {:+.1} % [{:+.1}, {:+.1}]",
-        percent(ratio),
-        percent(ratio - half),
-        percent(ratio + half)
-    );
+    let change = Change::of(ratio, (ratio - half, ratio + half));
+    let what = Slower::InWindows;
     if ratio - half > 1.0 + by {
-        (Status::Failed, vec![told])
+        (Status::Failed, vec![Reason::Slower(what, change)])
     } else if ratio + half > 1.0 + by && half > by.max(LEAST_SLOWER) {
-        (Status::Undecided, vec![format!("too noisy for it: {told}")])
+        (Status::Undecided, vec![Reason::Noisy(what, change)])
     } else {
         (Status::Passed, Vec::new())
     }

@@ -1,16 +1,10 @@
 //! What changed from one run to another and why, in one sentence.
 
 use super::{cause, sentence};
-use analyze::diff::{Changed, Moved, Stayed, TimeChange, What, Which, Why, SAME_RECORDING};
+use crate::diff_words::{lack, name, SAME_RECORDING};
+use analyze::diff::{Changed, Moved, Stayed, TimeChange, What, Why};
 use analyze::findings::{Finding, Kind};
 use analyze::spelling::{percent, time};
-
-fn name(which: Which) -> &'static str {
-    match which {
-        Which::A => "A",
-        Which::B => "B",
-    }
-}
 
 /// What changed, and what one of the runs lacks.
 pub fn changed(of: &Changed) -> String {
@@ -24,8 +18,8 @@ pub fn changed(of: &Changed) -> String {
         What::Unknown => "How long a step or the run took is not known of both.".to_owned(),
         What::Time(change) => time_change(change),
     };
-    for (which, lacks) in &of.incomplete {
-        said += &format!(" {} is not complete: {lacks}.", name(*which));
+    for (which, of) in &of.incomplete {
+        said += &format!(" {} is not complete: {}.", name(*which), lack(of));
     }
     said
 }
