@@ -15,7 +15,6 @@
 
 use crate::arrivals::over_time::{GpuKey, OverTime, Passed, Piece};
 use crate::operations::Operation;
-use crate::spelling::size;
 use crate::steps::{Step, Steps};
 use crate::subject::ProcessId;
 use crate::time::Nanos;
@@ -40,16 +39,16 @@ pub struct CriticalPath {
     /// Their time, µs. It is the sum of all segments.
     pub sum_us: f64,
     /// What it consists of, largest first.
+    #[serde(skip)]
     pub rows: Vec<PathRow>,
     /// The step of median time.
+    #[serde(skip)]
     pub step: PathStep,
 }
 
 /// What segments are.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct On {
-    /// Work of a rank, or the transfer of an operation, for people: `work before AllReduce 8 MiB`.
-    pub what: String,
     /// `work` of a rank, an `operation` from its last arrival to its end, or an `other_kernel` of NCCL. The
     /// last is a send, a receive, a call of a root, or one without a time on every rank.
     #[schemars(extend("enum" = ["work", "operation", "other_kernel"]))]
@@ -96,14 +95,15 @@ pub struct PathStep {
     /// From the end of the last kernel of the step before to that of this step, µs.
     pub time_us: f64,
     /// In order; they sum to the step's time.
+    #[serde(skip)]
     pub segments: Vec<Segment>,
     /// Segments after these, which are left out.
+    #[serde(skip)]
     pub beyond: u64,
 }
 
 /// A segment of the path.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "PathSegment")]
 pub struct Segment {
     /// What it is.
     #[serde(flatten)]
@@ -112,22 +112,6 @@ pub struct Segment {
     pub at_us: f64,
     /// How long it takes, µs.
     pub time_us: f64,
-}
-
-impl On {
-    /// What it is, as people read it.
-    fn spelled(&self) -> String {
-        let operation = match (&self.function, self.bytes) {
-            (Some(function), Some(bytes)) => format!("{function} {}", size(bytes)),
-            (Some(function), None) => function.clone(),
-            _ => "an operation".to_owned(),
-        };
-        match self.kind {
-            "operation" => operation,
-            "work" => format!("work before {operation}"),
-            _ => format!("other NCCL kernel before {operation}"),
-        }
-    }
 }
 
 impl CriticalPath {
@@ -174,8 +158,7 @@ impl Naming<'_> {
     fn on(&self, key: Key) -> On {
         let gpu = self.gpus[key.gpu];
         let operation = self.operations.get(&key.row);
-        let mut on = On {
-            what: String::new(),
+        On {
             kind: match key.what {
                 Passed::Transfer => "operation",
                 Passed::OtherKernel => "other_kernel",
@@ -197,9 +180,7 @@ impl Naming<'_> {
             datatype: operation.and_then(|o| o.datatype.clone()),
             bytes: operation.and_then(|o| o.bytes),
             communicator: operation.and_then(|o| o.communicator.clone()),
-        };
-        on.what = on.spelled();
-        on
+        }
     }
 }
 

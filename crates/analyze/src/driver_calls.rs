@@ -25,12 +25,18 @@ const LEAST_STEPS: f64 = 1.0;
 /// How often NCCL's proxy threads woke up.
 const WAKEUPS: &str = "proxy_wakeups";
 
-const NOT_TOLD_APART: &str =
-    "NCCL is no library of its own in this program: its calls are among the program's";
-const NOT_COUNTED: &str = "an older recorder did not count it";
-const NO_PROXIES: &str =
-    "no thread has the name of a proxy of NCCL's: NCCL made none, or NCCL_SET_THREAD_NAME was 0";
-const NCCL_S_ONLY: &str = "proxy threads are NCCL's";
+/// Why a counter has no figure of NCCL or of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoFigure {
+    /// NCCL is no library of its own in the program, so its calls are among the program's.
+    NotToldApart,
+    /// An older recorder did not count it.
+    NotCounted,
+    /// No thread has the name of one of NCCL's proxies.
+    NoProxies,
+    /// Only NCCL has proxy threads.
+    OfNcclOnly,
+}
 
 /// The driver calls of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -38,6 +44,7 @@ pub struct DriverCalls {
     /// Processes that were counted.
     pub processes: u64,
     /// One for each counter.
+    #[serde(skip)]
     pub rows: Vec<DriverCallRow>,
 }
 
@@ -65,7 +72,8 @@ pub struct DriverCallRow {
     /// not measured.
     pub program_s: Option<f64>,
     /// Why `nccl` or `program` is null.
-    pub why_null: Option<&'static str>,
+    #[serde(skip)]
+    pub why_null: Option<NoFigure>,
 }
 
 /// The driver calls of a capture; `None` if no process was counted.
@@ -108,8 +116,8 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
                 program_per_step: is_counted.then(|| of_step(name)).flatten(),
                 program_s: time_s(name),
                 why_null: match (is_counted, told_apart) {
-                    (false, _) => Some(NOT_COUNTED),
-                    (true, false) => Some(NOT_TOLD_APART),
+                    (false, _) => Some(NoFigure::NotCounted),
+                    (true, false) => Some(NoFigure::NotToldApart),
                     (true, true) => None,
                 },
             }
@@ -124,7 +132,11 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
         program: None,
         program_per_step: None,
         program_s: None,
-        why_null: Some(if has_proxies { NCCL_S_ONLY } else { NO_PROXIES }),
+        why_null: Some(if has_proxies {
+            NoFigure::OfNcclOnly
+        } else {
+            NoFigure::NoProxies
+        }),
     });
     Some(DriverCalls {
         processes: counted.len() as u64,
@@ -249,12 +261,12 @@ mod tests {
         let calls = of_capture(&capture(&[one(1), one(0)]), None).expect("counted");
         let copies = row(&calls, "copies");
         assert_eq!((copies.nccl, copies.program), (None, Some(10)));
-        assert_eq!(copies.why_null, Some(NOT_TOLD_APART));
+        assert_eq!(copies.why_null, Some(NoFigure::NotToldApart));
         // An older recorder neither counted mappings nor measured any time.
         let mappings = row(&calls, "mappings");
         assert_eq!(
             (mappings.program, mappings.why_null),
-            (None, Some(NOT_COUNTED))
+            (None, Some(NoFigure::NotCounted))
         );
         assert_eq!(row(&calls, "ipc_opens").program_s, None);
         let timed = [
@@ -274,7 +286,7 @@ mod tests {
         );
         let none = capture(&[vec![reading(9, &[("told_apart", 1)])]]);
         let calls = of_capture(&none, None).expect("counted");
-        assert_eq!(row(&calls, WAKEUPS).why_null, Some(NO_PROXIES));
+        assert_eq!(row(&calls, WAKEUPS).why_null, Some(NoFigure::NoProxies));
         assert_eq!(of_capture(&capture(&[Vec::new()]), None), None);
     }
 }

@@ -46,7 +46,7 @@ mod went_on;
 
 use crate::behind::{self, Behind};
 use crate::exits::{self, ExitRow, LastCall};
-use crate::job::{problems, ProblemRow};
+use crate::job::{problems, Problem};
 use crate::moments::Zone;
 use crate::sightings::{self, SightingRow};
 use crate::time::{HostTime, Nanos};
@@ -120,7 +120,7 @@ pub struct Hang {
     /// Ranks of which there is a file without a call.
     pub without_calls: Vec<u32>,
     /// What was unsound in the capture.
-    pub problems: Vec<ProblemRow>,
+    pub problems: Vec<Problem>,
     /// The same job as other tools saw it.
     pub others: Vec<Hang>,
 }

@@ -11,6 +11,7 @@ use crate::time::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use tables::{Capture, LiveSource, Newest, Process};
 
 /// The job of a capture.
@@ -137,18 +138,46 @@ pub struct MemberRow {
     pub device: Option<u32>,
 }
 
-/// Something unsound in a report.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Problem")]
-pub struct ProblemRow {
-    /// The file.
-    pub file: String,
-    /// Where in it.
-    pub place: String,
-    /// What should be there.
-    pub expected: String,
-    /// What is there.
-    pub found: String,
+/// Something unsound in a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// In a file.
+    InFile(tables::Problem),
+    /// The last calls of a process are not in the capture.
+    LastCalls {
+        /// The file of the process.
+        file: PathBuf,
+        /// The process, as reports call it.
+        process: String,
+        /// Where the calls are.
+        are: LastCalls,
+    },
+}
+
+/// Where the last calls of a process are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastCalls {
+    /// Nowhere: an ended process left no snapshot that can be read.
+    Nowhere,
+    /// Nobody knows: what says it is damaged or missing.
+    Unknown,
+    /// In this place, from which `ncclscope collect` brings them.
+    In(Place),
+    /// In the memory of the job, which still runs.
+    Running,
+    /// They were in this place, and are lost.
+    Lost(Place),
+}
+
+/// Where a process kept its last calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the memory of `ncclscope run` on this host.
+    Run(String),
+    /// In this file on this host.
+    File(String, String),
+    /// It did not say where.
+    Unknown,
 }
 
 /// What a fact is over all processes.
@@ -355,52 +384,35 @@ fn ranks_of(capture: &Capture, communicator: &tables::Communicator) -> Option<St
 }
 
 /// What was unsound, and whose last calls are elsewhere.
-pub fn problems(capture: &Capture) -> Vec<ProblemRow> {
-    let mut rows: Vec<ProblemRow> = capture
-        .problems
-        .iter()
-        .map(|p| ProblemRow {
-            file: p.file.display().to_string(),
-            place: p.place.clone(),
-            expected: p.expected.clone(),
-            found: p.found.clone(),
+pub fn problems(capture: &Capture) -> Vec<Problem> {
+    let in_files = capture.problems.iter().cloned().map(Problem::InFile);
+    let last_calls = capture.processes.iter().filter_map(|process| {
+        Some(Problem::LastCalls {
+            file: process.file.clone(),
+            process: process.title(),
+            are: last_calls(process)?,
         })
-        .collect();
-    for process in &capture.processes {
-        let place = match process.fact("live") {
-            Some("memfd") => format!("with `ncclscope run` on {}", process.host),
-            Some(path) => format!("{path} on {}", process.host),
-            None => "no place that is known".to_owned(),
-        };
-        let found = match process.newest {
-            // An ended process leaves a snapshot.
-            Newest::Here if process.live == LiveSource::None => {
-                "none, or none that can be read; calls that were open at the end may be missing"
-                    .to_owned()
-            }
-            // What can't be read is a problem by itself.
-            Newest::Here | Newest::Unreadable => continue,
-            Newest::Unknown if !process.is_collectable() => {
-                "nothing; what says where they were is damaged or missing too".to_owned()
-            }
-            Newest::Elsewhere | Newest::Unknown => {
-                format!("them in {place}; `ncclscope collect` there brings them")
-            }
-            Newest::Running => {
-                "them in the memory of the job, which still runs; they come with its end".to_owned()
-            }
-            Newest::Gone => {
-                format!("nothing; they were in {place}, which is gone, and are lost")
-            }
-        };
-        rows.push(ProblemRow {
-            file: process.file.display().to_string(),
-            place: format!("live part of {}", process.title()),
-            expected: "the calls since the last flush, in a file beside it".into(),
-            found,
-        });
+    });
+    in_files.chain(last_calls).collect()
+}
+
+/// Where the last calls of a process are; `None` if they are here, or a problem by themselves.
+fn last_calls(process: &Process) -> Option<LastCalls> {
+    let place = || match process.fact("live") {
+        Some("memfd") => Place::Run(process.host.clone()),
+        Some(path) => Place::File(path.to_owned(), process.host.clone()),
+        None => Place::Unknown,
+    };
+    match process.newest {
+        // An ended process leaves a snapshot.
+        Newest::Here if process.live == LiveSource::None => Some(LastCalls::Nowhere),
+        // What can't be read is a problem by itself.
+        Newest::Here | Newest::Unreadable => None,
+        Newest::Unknown if !process.is_collectable() => Some(LastCalls::Unknown),
+        Newest::Elsewhere | Newest::Unknown => Some(LastCalls::In(place())),
+        Newest::Running => Some(LastCalls::Running),
+        Newest::Gone => Some(LastCalls::Lost(place())),
     }
-    rows
 }
 
 #[cfg(test)]

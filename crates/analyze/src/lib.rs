@@ -183,7 +183,7 @@ pub struct Report {
     /// What the figures mean and what NCCL can't show.
     pub notes: Vec<notes::Note>,
     /// What was unsound. `render` writes it behind the notes.
-    pub problems: Vec<job::ProblemRow>,
+    pub problems: Vec<job::Problem>,
     /// What costs wall time, and what to do, largest first.
     pub findings: Vec<findings::Finding>,
     /// What to do, the largest gain first.
@@ -657,7 +657,7 @@ impl Analysis {
             self.jitter.finish(),
         );
         if let Some(timeline) = &mut timeline {
-            let why_none = nodes.why_none.as_deref();
+            let why_none = nodes.why_none;
             timeline.sampled =
                 timeline::curves::curves(capture, timeline, clocks.as_ref(), why_none);
             timeline.mpi = mpi::curve(capture, timeline, clocks.as_ref());

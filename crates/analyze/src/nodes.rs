@@ -4,7 +4,7 @@
 //! the time was spent on, and [`curves`] the figures over time. [`threads`] says what the threads that call
 //! NCCL did, and [`jitter`] what they did in calls that took long.
 //!
-//! Rule: without a sampler or without NVML, figures are null, and a sentence says why. Energy is what the
+//! Rule: without a sampler or without NVML, figures are null, and a [`NotSampled`] says why. Energy is what the
 //! GPU's own counter says; the power, integrated over time, stands beside it as a check.
 
 pub mod energy;
@@ -12,6 +12,7 @@ pub mod jitter;
 pub mod threads;
 
 use crate::clocks::Clocks;
+pub use crate::series::NotSampled;
 use crate::series::{grown, Meter, MJ_PER_J, MW_PER_W};
 use crate::steps::Steps;
 use crate::time::{HostTime, Nanos};
@@ -26,7 +27,8 @@ use tables::{Capture, Node};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Nodes {
     /// Why there are no samples; null if there are some.
-    pub why_none: Option<String>,
+    #[serde(skip)]
+    pub why_none: Option<NotSampled>,
     /// Energy of the job's GPUs; null if no GPU was sampled.
     pub energy: Option<energy::Energy>,
     /// By host.
@@ -205,13 +207,11 @@ pub fn nodes(
     }
 }
 
-fn why_none(capture: &Capture) -> String {
+fn why_none(capture: &Capture) -> NotSampled {
     if capture.job.is_object() {
-        "no node was sampled: the sampler was off (`run --no-sampler`), or the run was shorter than \
-         a second"
-    .to_owned()
+        NotSampled::Off
     } else {
-        "no node was sampled, because the job was not started by `ncclscope run`".to_owned()
+        NotSampled::NotRun
     }
 }
 

@@ -7,6 +7,15 @@ use capture::samples::{GPU_ENERGY, GPU_POWER};
 use tables::nodes::Series;
 use tables::Node;
 
+/// Why no node was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSampled {
+    /// The sampler of `ncclscope run` was off, or the run was too short for it.
+    Off,
+    /// The job was not started by `ncclscope run`.
+    NotRun,
+}
+
 /// A moment so shortly outside of what was sampled is taken for its edge: two ticks.
 const EDGE: Nanos = Nanos::from_ms(200.0);
 /// Counters of energy are in mJ, and power is in mW.

@@ -54,6 +54,15 @@ pub use rows::{OtherCommunication, RankStreams, Streams};
 use share::share;
 pub use share::Share;
 
+/// Why there is no figure from kernel windows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoWindows {
+    /// None shows these buckets of time.
+    InBuckets,
+    /// The capture has none: so many processes had none, by cause.
+    AtAll(BTreeMap<&'static str, u64>),
+}
+
 /// A kernel of NCCL that a window shows. Times are ns.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownKernel {
@@ -198,18 +207,10 @@ impl Gatherer {
         windows.map(exposure).collect()
     }
 
-    /// Why there are no windows, in words; nothing if there are some.
-    pub(crate) fn why_none(&self) -> Option<String> {
-        if self.lanes.iter().any(|lane| !lane.windows.is_empty()) {
-            return None;
-        }
-        let cause = |(cause, processes): (&&str, &u64)| format!("{cause} ({processes} processes)");
-        let causes: Vec<String> = self.without.iter().map(cause).collect();
-        Some(if causes.is_empty() {
-            "there are no kernel windows".to_owned()
-        } else {
-            format!("there are no kernel windows: {}", causes.join(", "))
-        })
+    /// Why there are no windows; nothing if there are some.
+    pub(crate) fn why_none(&self) -> Option<NoWindows> {
+        let has_some = self.lanes.iter().any(|lane| !lane.windows.is_empty());
+        (!has_some).then(|| NoWindows::AtAll(self.without.clone()))
     }
 
     /// What the windows show; `None` if there are none, and nothing says why.

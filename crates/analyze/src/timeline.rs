@@ -16,6 +16,7 @@
 
 use crate::clocks::{ClockLine, Clocks};
 use crate::deaths::Death;
+use crate::streams::NoWindows;
 use crate::subject::ProcessId;
 use crate::time::{HostTime, Moment, Nanos};
 use curves::{Curves, SampledCurve};
@@ -75,19 +76,26 @@ pub struct Timeline {
     /// Share of the time that streams stood still for calls; null where none was seen to wait.
     pub exposed: Option<Curve>,
     /// The same from kernel windows, if there are some, for the time that these show.
+    #[serde(skip)]
     pub exposed_in_windows: InWindows,
     /// Share of the time that a call's data was in the network's hands: of each call, its longest network
     /// operation. Null where that was not recorded.
+    #[serde(skip)]
     pub nic: Option<Curve>,
     /// What the node sampler saw: power, clocks, CPU time and the like.
+    #[serde(skip)]
     pub sampled: Curves,
     /// Which part of the time threads of a rank were inside of MPI; null if no process was seen to call it.
+    #[serde(skip)]
     pub mpi: Option<SampledCurve>,
     /// How long calls that began in a bucket took on the GPU; null without GPU times.
+    #[serde(skip)]
     pub durations_us: Option<Band>,
     /// Ranks that are late more than chance gives, and how long operations waited for them alone.
+    #[serde(skip)]
     pub late: Vec<LateRank>,
     /// When steps began.
+    #[serde(skip)]
     pub steps: Option<StepMarks>,
     /// When ranks died.
     #[serde(skip)]
@@ -134,7 +142,8 @@ pub struct InWindows {
     /// The one by the other.
     pub share: Vec<Option<f64>>,
     /// Why buckets are null; null if none is.
-    pub why_null: Option<String>,
+    #[serde(skip)]
+    pub why_null: Option<NoWindows>,
 }
 
 /// A rank that is late more than chance gives.

@@ -235,7 +235,7 @@ impl Capture {
 
     /// Why the table of kernels is empty; `None` if it has rows.
     fn no_kernels_because(&self) -> Option<String> {
-        analyze::streams::kernels::why_none(&self.inner.capture)
+        render::table::Table::Kernels.why_empty(&self.inner.capture)
     }
 
     /// The report. `offsets` and `ceilings` are what `ncclscope report --offsets` and `--ceiling` take.

@@ -1,8 +1,8 @@
 //! The critical path of a step, as text.
 
 use crate::layout::{short_ids, Page, Table, Unit};
-use analyze::critical_path::{CriticalPath, On};
-use analyze::spelling::{percent, three, time};
+use analyze::critical_path::{CriticalPath, On, PathRow, PathStep, Segment};
+use analyze::spelling::{percent, size, three, time};
 use analyze::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,11 +20,82 @@ pub(crate) struct Row<'a> {
     basis: &'static str,
     #[serde(flatten)]
     path: &'a CriticalPath,
+    /// What it consists of, largest first.
+    rows: Vec<PathRowJson<'a>>,
+    /// The step of median time.
+    step: StepJson<'a>,
+}
+
+/// Segments of one kind, over all steps.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PathRow")]
+struct PathRowJson<'a> {
+    /// Work of a rank, or the transfer of an operation, for people: `work before AllReduce 8 MiB`.
+    what: String,
+    #[serde(flatten)]
+    row: &'a PathRow,
+}
+
+/// The path of one step.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PathStep")]
+struct StepJson<'a> {
+    #[serde(flatten)]
+    step: &'a PathStep,
+    /// In order; they sum to the step's time.
+    segments: Vec<SegmentJson<'a>>,
+    /// Segments after these, which are left out.
+    beyond: u64,
+}
+
+/// A segment of the path.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PathSegment")]
+struct SegmentJson<'a> {
+    /// Work of a rank, or the transfer of an operation, for people: `work before AllReduce 8 MiB`.
+    what: String,
+    #[serde(flatten)]
+    segment: &'a Segment,
 }
 
 impl Row<'_> {
     pub(crate) fn of(path: &CriticalPath) -> Row<'_> {
-        Row { basis: BASIS, path }
+        fn row(row: &PathRow) -> PathRowJson<'_> {
+            PathRowJson {
+                what: what(&row.on),
+                row,
+            }
+        }
+        fn segment(segment: &Segment) -> SegmentJson<'_> {
+            SegmentJson {
+                what: what(&segment.on),
+                segment,
+            }
+        }
+        Row {
+            basis: BASIS,
+            path,
+            rows: path.rows.iter().map(row).collect(),
+            step: StepJson {
+                step: &path.step,
+                segments: path.step.segments.iter().map(segment).collect(),
+                beyond: path.step.beyond,
+            },
+        }
+    }
+}
+
+/// What a segment is: `work before AllReduce 8 MiB`.
+pub(crate) fn what(of: &On) -> String {
+    let operation = match (&of.function, of.bytes) {
+        (Some(function), Some(bytes)) => format!("{function} {}", size(bytes)),
+        (Some(function), None) => function.clone(),
+        _ => "an operation".to_owned(),
+    };
+    match of.kind {
+        "operation" => operation,
+        "work" => format!("work before {operation}"),
+        _ => format!("other NCCL kernel before {operation}"),
     }
 }
 
@@ -58,8 +129,8 @@ fn segment(of: &On) -> String {
             format!("rank {r}")
         });
     match of.kind {
-        "operation" => format!("the transfer of {}, which {rank} joined last", of.what),
-        _ => format!("{} on {rank}", of.what),
+        "operation" => format!("the transfer of {}, which {rank} joined last", what(of)),
+        _ => format!("{} on {rank}", what(of)),
     }
 }
 
@@ -134,7 +205,7 @@ pub(crate) fn critical_path(report: &Report, page: &mut Page) {
     table.squeeze = &["comm", "why"];
     for row in &path.rows {
         table.row([
-            row.on.what.clone(),
+            what(&row.on),
             communicator(&row.on),
             why(&row.on),
             rank(&row.on),
@@ -159,7 +230,7 @@ pub(crate) fn critical_path(report: &Report, page: &mut Page) {
             unit.show(Some(segment.at_us)),
             unit.show(Some(segment.time_us)),
             rank(&segment.on),
-            segment.on.what.clone(),
+            what(&segment.on),
             communicator(&segment.on),
             why(&segment.on),
         ]);

@@ -2,8 +2,60 @@
 
 use crate::layout::figure;
 use crate::layout::{plural, Page, Table};
+use analyze::driver_calls::{DriverCallRow, DriverCalls, NoFigure};
 use analyze::spelling::size;
 use analyze::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The driver calls of a job.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DriverCalls")]
+pub(crate) struct Row<'a> {
+    #[serde(flatten)]
+    calls: &'a DriverCalls,
+    /// One for each counter.
+    rows: Vec<Counter<'a>>,
+}
+
+/// A counter.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DriverCallRow")]
+struct Counter<'a> {
+    #[serde(flatten)]
+    row: &'a DriverCallRow,
+    /// Why `nccl` or `program` is null.
+    why_null: Option<&'static str>,
+}
+
+impl Row<'_> {
+    pub(crate) fn of(calls: &DriverCalls) -> Row<'_> {
+        fn counter(row: &DriverCallRow) -> Counter<'_> {
+            Counter {
+                row,
+                why_null: row.why_null.map(no_figure),
+            }
+        }
+        Row {
+            calls,
+            rows: calls.rows.iter().map(counter).collect(),
+        }
+    }
+}
+
+/// Why a counter has no figure.
+fn no_figure(of: NoFigure) -> &'static str {
+    match of {
+        NoFigure::NotToldApart => {
+            "NCCL is no library of its own in this program: its calls are among the program's"
+        }
+        NoFigure::NotCounted => "an older recorder did not count it",
+        NoFigure::NoProxies => {
+            "no thread has the name of a proxy of NCCL's: NCCL made none, or NCCL_SET_THREAD_NAME was 0"
+        }
+        NoFigure::OfNcclOnly => "proxy threads are NCCL's",
+    }
+}
 
 /// Writes the section, in the long report.
 pub(crate) fn driver_calls(report: &Report, page: &mut Page) {
@@ -55,7 +107,7 @@ pub(crate) fn driver_calls(report: &Report, page: &mut Page) {
             continue;
         };
         said.push(why);
-        page.line(&format!("No figure (`-`): {why}."));
+        page.line(&format!("No figure (`-`): {}.", no_figure(why)));
     }
     if let Some(why) = why_none_per_step(report) {
         page.line(why);

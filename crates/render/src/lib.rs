@@ -58,6 +58,7 @@ mod parquet;
 pub mod paths;
 pub mod perfetto;
 pub mod picture;
+pub mod problems;
 mod ranks;
 pub(crate) mod recommendations;
 mod replays;

@@ -5,9 +5,43 @@ use crate::layout::{plural, Page, Table};
 use analyze::nodes::energy::Energy;
 use analyze::nodes::jitter::JitterRow;
 use analyze::nodes::threads::ThreadRow;
-use analyze::nodes::Nodes;
+use analyze::nodes::{Nodes, NotSampled};
 use analyze::spelling::{percent, size, three, time};
 use analyze::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Power, energy, CPU time, memory, disks and networks of the job's nodes.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Nodes")]
+pub(crate) struct Row<'a> {
+    /// Why there are no samples; null if there are some.
+    why_none: Option<&'static str>,
+    #[serde(flatten)]
+    nodes: &'a Nodes,
+}
+
+impl Row<'_> {
+    pub(crate) fn of(nodes: &Nodes) -> Row<'_> {
+        Row {
+            why_none: nodes.why_none.map(not_sampled),
+            nodes,
+        }
+    }
+}
+
+/// Why no node was sampled.
+pub(crate) fn not_sampled(of: NotSampled) -> &'static str {
+    match of {
+        NotSampled::Off => {
+            "no node was sampled: the sampler was off (`run --no-sampler`), or the run was shorter than \
+             a second"
+        }
+        NotSampled::NotRun => {
+            "no node was sampled, because the job was not started by `ncclscope run`"
+        }
+    }
+}
 
 /// A thread that calls NCCL and was ready without a CPU for this share of its time is worth a line.
 const MUCH: f64 = 0.05;
@@ -146,9 +180,9 @@ pub(crate) fn nodes(report: &Report, page: &mut Page) {
     if !page.all {
         return;
     }
-    if let Some(why) = &nodes.why_none {
+    if let Some(why) = nodes.why_none {
         page.title("Power and hosts");
-        page.line(&format!("Not known: {why}."));
+        page.line(&format!("Not known: {}.", not_sampled(why)));
         return;
     }
     if let Some(energy) = &nodes.energy {

@@ -1,9 +1,13 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
+use crate::problems::{self, ProblemRow};
 use crate::recommendations::{self, RecommendationRow};
-use crate::{clocks, completeness, critical_path, findings, notes, settings, verdict};
-use analyze::job::ProblemRow;
-use analyze::timeline::Timeline;
+use crate::streams;
+use crate::{
+    clocks, completeness, critical_path, driver_calls, findings, nodes, notes, settings, verdict,
+};
+use analyze::timeline::curves::{Curves, SampledCurve};
+use analyze::timeline::{Band, Curve, InWindows, LateRank, StepMarks, Timeline};
 use analyze::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,13 +69,13 @@ pub struct ReportJson<'a> {
     /// What the GPUs did, from kernel windows; null where there were none.
     streams: Option<&'a analyze::streams::Streams>,
     /// Power, energy, CPU time, memory, disks and networks, from the node sampler of ncclscope run.
-    nodes: &'a analyze::nodes::Nodes,
+    nodes: nodes::Row<'a>,
     /// Time in MPI; null where no process was seen to call it.
     mpi: Option<&'a analyze::mpi::Mpi>,
     /// What recording cost this job; null where no time passed between calls.
     cost: Option<&'a analyze::cost::Cost>,
     /// How often the CUDA driver was called, by NCCL and by the program; null if no process counted.
-    driver_calls: Option<&'a analyze::driver_calls::DriverCalls>,
+    driver_calls: Option<driver_calls::Row<'a>>,
     /// Exposed communication, from streams that waited for calls; null where none was seen to wait.
     stream_waits: Option<&'a analyze::stream_waits::StreamWaits>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank. _rank_us:
@@ -85,7 +89,7 @@ pub struct ReportJson<'a> {
     /// What the figures mean here, and what can't be seen.
     notes: Vec<String>,
     /// What was wrong with files that were read.
-    problems: &'a [ProblemRow],
+    problems: Vec<ProblemRow>,
     /// What is wrong, the costliest first.
     findings: Vec<findings::Row>,
     /// What to change, what saves most first.
@@ -102,8 +106,43 @@ pub struct ReportJson<'a> {
 struct TimelineJson<'a> {
     #[serde(flatten)]
     timeline: &'a Timeline,
+    /// The same from kernel windows, if there are some, for the time that these show.
+    exposed_in_windows: InWindowsJson<'a>,
+    /// Share of the time that a call's data was in the network's hands: of each call, its longest network
+    /// operation. Null where that was not recorded.
+    nic: Option<&'a Curve>,
+    /// What the node sampler saw: power, clocks, CPU time and the like.
+    sampled: CurvesJson<'a>,
+    /// Which part of the time threads of a rank were inside of MPI; null if no process was seen to call it.
+    mpi: Option<&'a SampledCurve>,
+    /// How long calls that began in a bucket took on the GPU; null without GPU times.
+    durations_us: Option<&'a Band>,
+    /// Ranks that are late more than chance gives, and how long operations waited for them alone.
+    late: &'a [LateRank],
+    /// When steps began.
+    steps: Option<&'a StepMarks>,
     /// What happened at a moment.
     marks: Vec<MarkJson>,
+}
+
+/// Exposed communication by kernel windows, which show a part of the time only.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InWindows")]
+struct InWindowsJson<'a> {
+    #[serde(flatten)]
+    of: &'a InWindows,
+    /// Why buckets are null; null if none is.
+    why_null: Option<String>,
+}
+
+/// Sampled figures over time, a value for each bucket.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SampledCurves")]
+struct CurvesJson<'a> {
+    /// Why all figures are null; null if some are not.
+    why_null: Option<&'static str>,
+    #[serde(flatten)]
+    of: &'a Curves,
 }
 
 /// Something that happened at a moment.
@@ -130,6 +169,23 @@ impl TimelineJson<'_> {
         });
         TimelineJson {
             timeline,
+            exposed_in_windows: InWindowsJson {
+                of: &timeline.exposed_in_windows,
+                why_null: timeline
+                    .exposed_in_windows
+                    .why_null
+                    .as_ref()
+                    .map(streams::no_windows),
+            },
+            nic: timeline.nic.as_ref(),
+            sampled: CurvesJson {
+                why_null: timeline.sampled.why_null.map(nodes::not_sampled),
+                of: &timeline.sampled,
+            },
+            mpi: timeline.mpi.as_ref(),
+            durations_us: timeline.durations_us.as_ref(),
+            late: &timeline.late,
+            steps: timeline.steps.as_ref(),
             marks: marks.collect(),
         }
     }
@@ -164,16 +220,16 @@ fn whole(report: &Report) -> ReportJson<'_> {
         phases: &report.phases,
         critical_path: report.critical_path.as_ref().map(critical_path::Row::of),
         streams: report.streams.as_ref(),
-        nodes: &report.nodes,
+        nodes: nodes::Row::of(&report.nodes),
         mpi: report.mpi.as_ref(),
         cost: report.cost.as_ref(),
-        driver_calls: report.driver_calls.as_ref(),
+        driver_calls: report.driver_calls.as_ref().map(driver_calls::Row::of),
         stream_waits: report.stream_waits.as_ref(),
         arrivals: report.arrivals.as_ref(),
         account: report.account.as_ref(),
         clocks: report.clocks.as_ref().map(clocks::Row::of),
         notes: notes::sentences(report),
-        problems: &report.problems,
+        problems: problems::rows(&report.problems),
         findings: findings::rows(report),
         recommendations: recommendations::rows(report),
         summary: verdict::summary(&report.summary),

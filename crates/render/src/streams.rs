@@ -4,14 +4,77 @@ use crate::layout::FEW_RANKS;
 use crate::layout::{cut, plural, share_with_interval, Page, Table, Unit};
 use crate::verdict::range_of_shares;
 use analyze::spelling::{self, three, time};
-use analyze::streams::kernels::{NO_CUPTI, NO_MEMORY, SHARED_GPU, UNSAFE_CUPTI};
-use analyze::streams::{RankStreams, Streams};
+use analyze::streams::kernels::NoKernels;
+use analyze::streams::{NoWindows, RankStreams, Streams};
 use analyze::Report;
+use tables::windows::Off;
 
 /// Kernels that are shown if they are asked for.
 const KERNELS: usize = 40;
 /// Width of a kernel's name.
 const NAME: usize = 60;
+
+/// Why a process has no kernel windows: CUPTI is not on the machine.
+const NO_CUPTI: &str = "CUPTI was not found; it comes with torch and with the CUDA toolkit";
+/// The same: no memory.
+const NO_MEMORY: &str = "there was no memory for records";
+/// The same: CUDA's MPS.
+const SHARED_GPU: &str =
+    "CUDA's MPS runs several processes on the GPU, which CUPTI may slow (NCCLSCOPE_WINDOWS=on records \
+     all the same)";
+/// The same: a CUPTI that crashes programs.
+const UNSAFE_CUPTI: &str =
+    "CUPTI before 13.5 may crash a program in which it is switched on and off (NCCLSCOPE_WINDOWS=on \
+     takes that risk)";
+
+/// Why a capture has no kernels.
+pub(crate) fn no_kernels(of: NoKernels) -> String {
+    match of {
+        NoKernels::Off(off) => why_off(off),
+        NoKernels::Yielded => "another profiler used CUPTI".to_owned(),
+        NoKernels::NothingRan => "nothing ran in kernel windows".to_owned(),
+        NoKernels::NoWindow => {
+            "no kernel window was opened: the job was too short, or made too few calls".to_owned()
+        }
+    }
+}
+
+fn why_off(off: Off) -> String {
+    match off {
+        Off::NotAsked => {
+            "kernel windows were off (NCCLSCOPE_WINDOWS=off, or mode profile)".to_owned()
+        }
+        Off::NoDriver => "no process has a CUDA driver".to_owned(),
+        Off::NoCupti => NO_CUPTI.to_owned(),
+        Off::ForeignTool => {
+            "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA)"
+                .to_owned()
+        }
+        Off::Error(code) => format!("CUPTI returned error {code}"),
+        Off::NoMemory => NO_MEMORY.to_owned(),
+        Off::HostBound(share) => format!(
+            "CUPTI would have slowed the job by up to {:.1} %, because its GPU waits for its host \
+             (NCCLSCOPE_WINDOWS=on records kernels all the same)",
+            f64::from(share) / 100.0
+        ),
+        Off::SharedGpu => SHARED_GPU.to_owned(),
+        Off::UnsafeCupti(_) => UNSAFE_CUPTI.to_owned(),
+        Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
+    }
+}
+
+/// Why buckets of the timeline have no figure from kernel windows.
+pub(crate) fn no_windows(of: &NoWindows) -> String {
+    match of {
+        NoWindows::InBuckets => "no kernel window shows these buckets".to_owned(),
+        NoWindows::AtAll(without) if without.is_empty() => "there are no kernel windows".to_owned(),
+        NoWindows::AtAll(without) => {
+            let cause = |(cause, n): (&&str, &u64)| format!("{cause} ({n} processes)");
+            let causes: Vec<String> = without.iter().map(cause).collect();
+            format!("there are no kernel windows: {}", causes.join(", "))
+        }
+    }
+}
 
 fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)

@@ -101,7 +101,7 @@ impl Table {
     pub fn why_empty(self, capture: &Capture) -> Option<String> {
         let sampled = "no node was sampled. `ncclscope run` samples nodes";
         match self {
-            Table::Kernels => kernels::why_none(capture),
+            Table::Kernels => kernels::why_none(capture).map(crate::streams::no_kernels),
             Table::Samples | Table::Switches if capture.nodes.is_empty() => {
                 Some(sampled.to_owned())
             }

@@ -87,13 +87,8 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     }
     network(report, &mut page);
     list("Notes", &crate::notes::sentences(report), &mut page);
-    let problem = |p: &analyze::job::ProblemRow| {
-        format!(
-            "{}, {}: expected {}, found {}",
-            p.file, p.place, p.expected, p.found
-        )
-    };
-    let problems: Vec<String> = report.problems.iter().map(problem).collect();
+    let problems = crate::problems::rows(&report.problems);
+    let problems: Vec<String> = problems.iter().map(crate::problems::line).collect();
     list("Problems", &problems, &mut page);
     if options.kernels {
         crate::streams::kernels(report, &mut page);

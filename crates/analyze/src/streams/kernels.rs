@@ -189,56 +189,32 @@ fn joined(kernel: &NcclKernel) -> Option<Joined> {
     }
 }
 
-/// Why a process has no kernel windows: CUPTI is not on the machine.
-pub const NO_CUPTI: &str = "CUPTI was not found; it comes with torch and with the CUDA toolkit";
-/// The same: no memory.
-pub const NO_MEMORY: &str = "there was no memory for records";
-/// The same: CUDA's MPS.
-pub const SHARED_GPU: &str =
-    "CUDA's MPS runs several processes on the GPU, which CUPTI may slow (NCCLSCOPE_WINDOWS=on records \
-     all the same)";
-
-/// The same: a CUPTI that crashes programs.
-pub const UNSAFE_CUPTI: &str =
-    "CUPTI before 13.5 may crash a program in which it is switched on and off (NCCLSCOPE_WINDOWS=on \
-     takes that risk)";
+/// Why a capture has no kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoKernels {
+    /// A process could not have kernel windows.
+    Off(Off),
+    /// Another profiler used CUPTI.
+    Yielded,
+    /// Windows were opened, and nothing ran in them.
+    NothingRan,
+    /// No window was opened.
+    NoWindow,
+}
 
 /// Why a capture has no kernels; `None` if it has some.
-pub fn why_none(capture: &Capture) -> Option<String> {
+pub fn why_none(capture: &Capture) -> Option<NoKernels> {
     let mut windows = capture.processes.iter().map(|process| &process.windows);
     let has = |windows: &tables::windows::Windows| windows.list.iter().any(|w| !w.ran.is_empty());
     if windows.clone().any(has) {
         return None;
     }
-    let why = |off: Off| match off {
-        Off::NotAsked => {
-            "kernel windows were off (NCCLSCOPE_WINDOWS=off, or mode profile)".to_owned()
-        }
-        Off::NoDriver => "no process has a CUDA driver".to_owned(),
-        Off::NoCupti => NO_CUPTI.to_owned(),
-        Off::ForeignTool => {
-            "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA)"
-                .to_owned()
-        }
-        Off::Error(code) => format!("CUPTI returned error {code}"),
-        Off::NoMemory => NO_MEMORY.to_owned(),
-        Off::HostBound(share) => format!(
-            "CUPTI would have slowed the job by up to {:.1} %, because its GPU waits for its host \
-             (NCCLSCOPE_WINDOWS=on records kernels all the same)",
-            f64::from(share) / 100.0
-        ),
-        Off::SharedGpu => SHARED_GPU.to_owned(),
-        Off::UnsafeCupti(_) => UNSAFE_CUPTI.to_owned(),
-        Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
-    };
     let off = windows.clone().find_map(|windows| windows.off);
     let yielded: u64 = windows.clone().map(|windows| windows.yielded).sum();
     Some(match off {
-        Some(off) => why(off),
-        None if yielded > 0 => "another profiler used CUPTI".to_owned(),
-        None if windows.any(|w| !w.list.is_empty()) => "nothing ran in kernel windows".to_owned(),
-        None => {
-            "no kernel window was opened: the job was too short, or made too few calls".to_owned()
-        }
+        Some(off) => NoKernels::Off(off),
+        None if yielded > 0 => NoKernels::Yielded,
+        None if windows.any(|w| !w.list.is_empty()) => NoKernels::NothingRan,
+        None => NoKernels::NoWindow,
     })
 }

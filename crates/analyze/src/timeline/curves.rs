@@ -8,7 +8,7 @@
 
 use super::Timeline;
 use crate::clocks::{ClockLine, Clocks};
-use crate::series::{at, climbing};
+use crate::series::{at, climbing, NotSampled};
 use crate::time::HostTime;
 use capture::samples::{GPU_POWER, NODE_CPU, PROCESS_CPU};
 use schemars::JsonSchema;
@@ -22,7 +22,8 @@ use tables::Capture;
 #[schemars(rename = "SampledCurves")]
 pub struct Curves {
     /// Why all figures are null; null if some are not.
-    pub why_null: Option<String>,
+    #[serde(skip)]
+    pub why_null: Option<NotSampled>,
     /// Power, watts, over GPUs.
     pub power_w: Option<SampledCurve>,
     /// Clock of the SMs, MHz, over GPUs.
@@ -76,11 +77,11 @@ pub(crate) fn curves(
     capture: &Capture,
     timeline: &Timeline,
     clocks: Option<&Clocks>,
-    why_none: Option<&str>,
+    why_none: Option<NotSampled>,
 ) -> Curves {
     if let Some(why) = why_none {
         return Curves {
-            why_null: Some(why.to_owned()),
+            why_null: Some(why),
             ..Curves::default()
         };
     }

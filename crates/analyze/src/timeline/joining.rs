@@ -11,6 +11,7 @@ use crate::operations::Operation;
 use crate::steps::Steps;
 use crate::stream_waits::StreamWaits;
 use crate::streams::Exposure;
+use crate::streams::NoWindows;
 use crate::time::{HostTime, Moment, Nanos};
 use std::collections::HashMap;
 
@@ -201,7 +202,11 @@ impl Over {
     }
 
     /// What kernel windows show of exposed communication, by bucket; `why_none` says why there are none.
-    pub(crate) fn in_windows(&self, windows: &[Exposure], why_none: Option<String>) -> InWindows {
+    pub(crate) fn in_windows(
+        &self,
+        windows: &[Exposure],
+        why_none: Option<NoWindows>,
+    ) -> InWindows {
         let empty = || vec![0u64; self.grid.n];
         let (mut seen, mut exposed) = (empty(), empty());
         for window in windows {
@@ -233,7 +238,7 @@ impl Over {
         };
         let why_null = why_none.or_else(|| {
             let is_dark = seen.contains(&0);
-            is_dark.then(|| "no kernel window shows these buckets".to_owned())
+            is_dark.then_some(NoWindows::InBuckets)
         });
         InWindows {
             seen_us: seen.iter().map(|ns| us(*ns)).collect(),

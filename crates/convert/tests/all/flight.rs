@@ -6,6 +6,7 @@
 use analyze::hang::{hang, Conditions, Hang, Verdict};
 use analyze::time::Nanos;
 use render::hang::Answer;
+use render::problems::rows;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -172,11 +173,8 @@ fn a_dump_without_calls_is_no_absent_file() {
         first.ends_with("; the dump of rank 1 has no calls."),
         "{first}"
     );
-    let problems: Vec<&str> = found
-        .problems
-        .iter()
-        .map(|row| row.place.as_str())
-        .collect();
+    let problems = rows(&found.problems);
+    let problems: Vec<&str> = problems.iter().map(|row| row.place.as_str()).collect();
     assert_eq!(problems, ["its entries"]);
 }
 

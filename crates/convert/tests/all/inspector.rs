@@ -3,6 +3,7 @@
 
 use analyze::Report;
 use convert::found::OfJob;
+use render::problems::rows;
 use std::fmt::Write as _;
 use std::path::Path;
 use tables::{ReadProgress, Which};
@@ -263,7 +264,7 @@ fn calls_that_inspector_overwrote_are_told() {
     }
     .file(0);
     let report = of(&text.replace("\"coll_dropped_total\":0", "\"coll_dropped_total\":512"));
-    let [problem] = &report.problems[..] else {
+    let [problem] = &rows(&report.problems)[..] else {
         panic!("{:?}", report.problems);
     };
     assert!(problem.found.contains("512 overwritten"), "{problem:?}");
@@ -314,7 +315,7 @@ fn damaged_lines_are_left_out_and_told() {
     let report = of(cut);
     assert_eq!(report.completeness.recorded, 39);
     assert!(
-        report.problems[0].found.contains("end of the file"),
+        rows(&report.problems)[0].found.contains("end of the file"),
         "{:?}",
         report.problems
     );
@@ -330,7 +331,7 @@ fn damaged_lines_are_left_out_and_told() {
     );
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(
-        report.problems[0].found.contains("left out"),
+        rows(&report.problems)[0].found.contains("left out"),
         "{:?}",
         report.problems
     );
@@ -346,11 +347,8 @@ fn a_file_of_a_rank_that_is_none_of_inspector_is_named() {
     std::fs::write(&names[2], [0, 255, 10]).expect("written");
     std::fs::write(folder.path().join("notes.txt"), "x").expect("written");
     let report = report(folder.path());
-    let files: Vec<&str> = report
-        .problems
-        .iter()
-        .map(|problem| problem.file.as_str())
-        .collect();
+    let problems = rows(&report.problems);
+    let files: Vec<&str> = problems.iter().map(|row| row.file.as_str()).collect();
     assert_eq!(files, [names[2].to_str().expect("UTF-8")]);
 }
 

@@ -5,6 +5,7 @@
 
 use analyze::recommendations::{Grounds, Rule};
 use analyze::Report;
+use render::problems::rows;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tables::{ReadProgress, Which};
@@ -243,7 +244,7 @@ fn the_one_group_of_files_without_names_of_groups_is_joined_if_its_calls_end_tog
         joined.findings
     );
     assert!(
-        joined.problems[0]
+        rows(&joined.problems)[0]
             .found
             .contains("taken for those of one group"),
         "{:?}",
@@ -253,7 +254,7 @@ fn the_one_group_of_files_without_names_of_groups_is_joined_if_its_calls_end_tog
     let apart = without_groups(&job, |rank| rank * 3_000_000);
     assert_eq!(sizes(&apart), [None, None]);
     assert!(
-        apart.problems[0].found.contains("is not known"),
+        rows(&apart.problems)[0].found.contains("is not known"),
         "{:?}",
         apart.problems
     );
@@ -314,7 +315,7 @@ fn what_is_before_the_damage_is_there_and_the_damage_is_said() {
         "{}",
         report.completeness.recorded
     );
-    let [problem] = &report.problems[..] else {
+    let [problem] = &rows(&report.problems)[..] else {
         panic!("{:?}", report.problems);
     };
     assert!(problem.found.contains("the end of the file"), "{problem:?}");

@@ -49,12 +49,9 @@ fn sizes(report: &Report) -> Vec<Option<u32>> {
     all
 }
 
-fn problems(report: &Report) -> Vec<&str> {
-    report
-        .problems
-        .iter()
-        .map(|problem| problem.found.as_str())
-        .collect()
+fn problems(report: &Report) -> Vec<String> {
+    let rows = render::problems::rows(&report.problems);
+    rows.into_iter().map(|row| row.found).collect()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Real jobs, recorded on H200 GPUs (`data/`), replayed through the recorder: the same calls come out.
 
+use analyze::job::Problem;
 use analyze::notes::Note;
 use fake_nccl::{replay, Options};
 use std::collections::BTreeMap;
@@ -187,8 +188,11 @@ fn recorded_jobs_are_complete() {
         assert_eq!(completeness.announced, announced, "{name}");
         assert_eq!(completeness.recorded, announced, "{name}");
         assert!(completeness.lost.is_empty(), "{name}");
-        let problems = report.problems.iter();
-        let files: Vec<_> = problems.map(|problem| problem.file.as_str()).collect();
+        let file = |problem: &Problem| match problem {
+            Problem::InFile(problem) => problem.file.display().to_string(),
+            Problem::LastCalls { file, .. } => file.display().to_string(),
+        };
+        let files: Vec<String> = report.problems.iter().map(file).collect();
         // They were recorded under `ncclscope run`, and their capture.json was not kept.
         let lacks: &[&str] = match name {
             "shared_two_hosts_228" | "events_228" => &["capture.json"],

@@ -11,13 +11,13 @@ use super::phrases::Words;
 use super::quiet::said;
 use super::traffic;
 use super::words::{next, words};
+use crate::problems::{self, ProblemRow};
 use crate::{behind, exits, sightings};
 use analyze::exits::ExitRow;
 use analyze::hang::{
     Because, CallRow, Cause, CommunicatorProgress, Does, Doing, Hang, Lack, Liveness, Member,
     NetOpRow, RankProgress, Stage, Starting, StuckConnection, Unknown, Verdict, WaitRow,
 };
-use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
 use analyze::spelling::ranges;
 use analyze::subject::ProcessId;
@@ -412,7 +412,7 @@ impl Answer {
             exits: hang.exits.clone(),
             doing: hang.doing.iter().map(doing).collect(),
             connections: connections(hang),
-            problems: hang.problems.clone(),
+            problems: problems::rows(&hang.problems),
             by: None,
             evidence: Vec::new(),
         }

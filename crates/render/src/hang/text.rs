@@ -69,10 +69,7 @@ pub(super) fn page(answer: &Answer, all: bool, look: Look) -> Page {
         page.title("Problems");
         let shown = if all { usize::MAX } else { 4 };
         for p in answer.problems.iter().take(shown) {
-            page.line(&format!(
-                "{}, {}: expected {}, found {}",
-                p.file, p.place, p.expected, p.found
-            ));
+            page.line(&crate::problems::line(p));
         }
     }
     page.gap();

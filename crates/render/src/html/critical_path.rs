@@ -104,7 +104,7 @@ fn picture(path: &CriticalPath) -> String {
             y(segment) + 3.0,
             (to - from).max(0.5),
             ROW - 6.0,
-            escaped(&segment.on.what),
+            escaped(&crate::critical_path::what(&segment.on)),
             time(segment.time_us),
             time(segment.at_us),
         );

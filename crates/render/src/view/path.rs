@@ -26,7 +26,7 @@ pub(super) fn of(view: &View<'_>) -> Option<Value> {
         let to = from + (1e3 * segment.time_us) as i64;
         Some(json!({
             "lane": lane(view, segment, from, to)?,
-            "what": segment.on.what,
+            "what": crate::critical_path::what(&segment.on),
             "kind": segment.on.kind,
             "rank": segment.on.process.rank,
             "why": segment.on.why.map(crate::critical_path::why),

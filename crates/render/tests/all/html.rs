@@ -101,12 +101,14 @@ fn names_stay_text_wherever_they_stand() {
     if let analyze::summary::Summary::Most(most) = &mut report.summary {
         most.function = Some(text());
     }
-    report.problems.push(analyze::job::ProblemRow {
-        file: text(),
+    let problem = tables::Problem {
+        file: text().into(),
         place: text(),
         expected: text(),
         found: text(),
-    });
+    };
+    let problem = analyze::job::Problem::InFile(problem);
+    report.problems.push(problem);
     let page = page(&report);
     let count = |page: &str, what: &str| page.matches(what).count();
     assert_eq!(count(&page, "<img"), 0);

@@ -1,6 +1,6 @@
 //! Kernels of windows in the exports and as an Arrow table, of recorded jobs.
 
-use analyze::streams::kernels::{of_process, why_none, COLUMNS};
+use analyze::streams::kernels::{of_process, COLUMNS};
 use capture::windows::ActivityKind;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -124,7 +124,7 @@ fn parquet_and_arrow_read_back_as_the_table() {
 #[test]
 fn a_capture_without_windows_has_an_empty_table_and_a_reason() {
     let capture = job("ddp4");
-    let why = why_none(&capture).expect("there are none");
+    let why = Table::Kernels.why_empty(&capture).expect("there are none");
     assert!(why.contains("kernel window"), "{why}");
     assert_eq!(
         render::batches::kernels(&capture)
@@ -151,7 +151,7 @@ fn a_capture_without_windows_has_an_empty_table_and_a_reason() {
         .schema_descr()
         .num_columns();
     assert_eq!(columns, COLUMNS.len());
-    assert_eq!(why_none(&job("decode_plain")), None);
+    assert_eq!(Table::Kernels.why_empty(&job("decode_plain")), None);
 }
 
 /// A whole trace, of which the export only declares the packet.
