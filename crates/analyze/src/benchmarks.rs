@@ -79,6 +79,7 @@ pub struct BenchmarkSide {
     /// Rows that the other one lacks.
     pub alone: u64,
     /// The size at which it comes closest to a ceiling; null without --ceiling.
+    #[serde(skip)]
     pub best: Option<BestShare>,
 }
 
@@ -92,6 +93,7 @@ pub struct BestShare {
     /// GB/s.
     pub busbw_gb_per_s: f64,
     /// The ceiling.
+    #[serde(skip)]
     pub ceiling: ShareOfCeiling,
 }
 
@@ -175,8 +177,10 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BenchmarkDiff {
     /// The first log.
+    #[serde(skip)]
     pub a: BenchmarkSide,
     /// The second log.
+    #[serde(skip)]
     pub b: BenchmarkSide,
     /// By function, small messages first.
     pub parts: Vec<Part>,

@@ -25,7 +25,6 @@ use crate::absent::AbsentRow;
 use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
-use crate::moments::Zone;
 use crate::subject::ProcessId;
 use capture::counts::ONE_SIDED as ONE_SIDED_CALLS;
 use capture::live::{Cause, CAUSES, ODDS};
@@ -70,6 +69,7 @@ pub struct Completeness {
     /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
     /// Processes that are not complete, or differ otherwise.
+    #[serde(skip)]
     pub ranks: Vec<RankCompleteness>,
     /// Whether another host may have calls that `ncclscope collect` brings.
     #[serde(skip)]
@@ -77,6 +77,26 @@ pub struct Completeness {
     /// Whether calls found no row because the user allowed the live part less than the recorder would take.
     #[serde(skip)]
     pub small_memory: bool,
+}
+
+/// What happened to the recorder of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// NCCL did not announce all kinds of events that were asked for.
+    Mask {
+        /// The kinds that were asked for, as NCCL's mask.
+        asked: u32,
+        /// The kinds that were missing.
+        missing: u32,
+        /// From when on, ns since 1970.
+        from_ns: i64,
+        /// Until when; `None` is the end of the process.
+        until_ns: Option<i64>,
+    },
+    /// Its trace file could not be written: the error of the system.
+    Write(u32),
+    /// It switched itself off after a failure.
+    Off,
 }
 
 /// One process that is not complete.
@@ -103,7 +123,8 @@ pub struct RankCompleteness {
     ]))]
     pub live: &'static str,
     /// What happened to its recorder, if not the usual.
-    pub recorder: Option<String>,
+    #[serde(skip)]
+    pub recorder: Option<Failure>,
     /// Its trace file, relative to the capture.
     #[serde(skip)]
     pub file: String,
@@ -546,30 +567,22 @@ fn hides_calls(mask: &Mask) -> bool {
     mask.missing & (1 << 1 | 1 << 2 | 1 << 9 | 1 << 10) != 0
 }
 
-/// What is to be said of the recorder of a process.
-fn recorder(process: &Process) -> Option<String> {
+/// What happened to the recorder of a process.
+fn recorder(process: &Process) -> Option<Failure> {
     if let Some(first) = process.setup.masks.first() {
-        let moment = |ns| Zone::UTC.spelled(ns, 1);
         let last = process.setup.masks.last().unwrap_or(first);
-        let until = match last.missing {
-            0 => format!("until {}", moment(last.at_ns)),
-            _ => "until its end".to_owned(),
-        };
-        return Some(format!(
-            "NCCL did not announce all that was asked for (mask {:#x}): {:#x} was missing from {} on, \
-            {until}",
-            first.asked,
-            first.missing,
-            moment(first.at_ns),
-        ));
+        return Some(Failure::Mask {
+            asked: first.asked,
+            missing: first.missing,
+            from_ns: first.at_ns,
+            until_ns: (last.missing == 0).then_some(last.at_ns),
+        });
     }
     let counters = process.counters.as_ref()?;
-    if counters.write_errno != 0 {
-        let error =
-            std::io::Error::from_raw_os_error(i32::try_from(counters.write_errno).unwrap_or(0));
-        return Some(format!("its trace file could not be written: {error}"));
+    match counters.write_errno {
+        0 => (counters.state == 2).then_some(Failure::Off),
+        errno => Some(Failure::Write(errno)),
     }
-    (counters.state == 2).then(|| "it switched itself off after a failure".to_owned())
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 //! not in the list; none is guessed from the name of a GPU.
 
 use crate::operations::Operation;
-use crate::spelling::size;
 use crate::topology::{gpu_of, Host};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,19 +49,57 @@ impl CeilingSource {
     ];
 }
 
+/// What a ceiling is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// What the user typed.
+    Given(String),
+    /// What a function reached at a size in the file of a benchmark.
+    Bench {
+        /// The file.
+        file: String,
+        /// The function.
+        function: String,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// What NCCL expects of its graph.
+    Graph {
+        /// The file that has it; `None` if that is of this capture.
+        file: Option<String>,
+        /// The algorithm that uses the graph.
+        algorithm: &'static str,
+    },
+    /// What links carry.
+    Links {
+        /// The file that has them; `None` if that is of this capture.
+        file: Option<String>,
+        /// Which links they are: `18 NVLinks of 25 GB/s`.
+        links: String,
+    },
+    /// What NCCL itself estimates.
+    NcclEstimate,
+    /// What the function reached here at its best size.
+    BestHere {
+        /// The function.
+        function: String,
+        /// The size.
+        bytes: u64,
+    },
+}
+
 /// A ceiling, and how much of it was reached.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ShareOfCeiling {
     /// Where the ceiling comes from.
     pub source: CeilingSource,
-    /// The same for people: the option, the file, or the operation.
-    pub named: String,
+    /// What it is: the option, the file, or the operation.
+    pub named: Named,
     /// The ceiling, GB/s.
     pub ceiling_gb_per_s: f64,
     /// `busbw_gb_per_s` of the operation by the ceiling.
     pub share: f64,
     /// The lowest of several measurements of the ceiling, GB/s; the ceiling itself if it is no measurement.
-    #[serde(skip)]
     pub lowest_gb_per_s: f64,
 }
 
@@ -89,8 +126,10 @@ pub struct EfficiencyRow {
     /// Bus bandwidth of the median operation's shortest rank; of sends and receives of the median call.
     pub busbw_gb_per_s: f64,
     /// The ceilings that are known, the one that says most first.
+    #[serde(skip)]
     pub ceilings: Vec<ShareOfCeiling>,
     /// Of the operation: what a tool that sees host calls only does not see of its GPU time.
+    #[serde(skip)]
     pub blind_share: Option<f64>,
 }
 
@@ -166,8 +205,8 @@ pub struct OfCommunicator {
     pub algorithm: Option<&'static str>,
     /// GB/s.
     pub gb_per_s: f64,
-    /// What it is, for people.
-    pub named: String,
+    /// What it is.
+    pub named: Named,
 }
 
 /// A ceiling for operations.
@@ -187,10 +226,12 @@ pub enum Ceiling {
 
 impl Ceiling {
     /// The ceiling of an operation, if this knows one: also its lowest measurement.
-    fn of(&self, row: &EfficiencyRow) -> Option<(CeilingSource, [f64; 2], String)> {
+    fn of(&self, row: &EfficiencyRow) -> Option<(CeilingSource, [f64; 2], Named)> {
         let once = |source, rate, named| Some((source, [rate; 2], named));
         match self {
-            Ceiling::Rate(rate, given) => once(CeilingSource::Given, *rate, given.clone()),
+            Ceiling::Rate(rate, given) => {
+                once(CeilingSource::Given, *rate, Named::Given(given.clone()))
+            }
             Ceiling::Bench(reached, file) => {
                 let same = reached.iter().filter(|r| {
                     (r.function.as_str(), r.bytes, Some(r.nranks))
@@ -199,7 +240,11 @@ impl Ceiling {
                 let rates: Vec<f64> = same.map(|r| r.busbw_gb_per_s).collect();
                 let best = rates.iter().copied().reduce(f64::max)?;
                 let lowest = rates.iter().copied().fold(best, f64::min);
-                let named = format!("{file}: {} of {}", row.function, size(row.bytes));
+                let named = Named::Bench {
+                    file: file.clone(),
+                    function: row.function.clone(),
+                    bytes: row.bytes,
+                };
                 Some((CeilingSource::Bench, [best, lowest], named))
             }
             Ceiling::NcclGraphs(graphs, file) => {
@@ -208,11 +253,17 @@ impl Ceiling {
                     (graph.algorithm, Some(graph.nranks)) == (algorithm, row.nranks)
                 };
                 let graph = graphs.iter().find(same)?;
-                let named = format!("{file}: NCCL's {algorithm} graph");
+                let named = Named::Graph {
+                    file: Some(file.clone()),
+                    algorithm: graph.algorithm,
+                };
                 once(CeilingSource::NcclGraph, graph.gb_per_s, named)
             }
             Ceiling::Links(nranks, peak, file) => {
-                let named = format!("{file}: {}", peak.named);
+                let named = Named::Links {
+                    file: Some(file.clone()),
+                    links: peak.named.clone(),
+                };
                 let found = once(CeilingSource::Link, peak.gb_per_s, named);
                 found.filter(|_| row.nranks == Some(*nranks))
             }
@@ -273,7 +324,10 @@ pub fn rows(operations: &[Operation]) -> Vec<EfficiencyRow> {
     }
     for row in &mut rows {
         if let Some(&(rate, bytes)) = best.get(&(row.function.clone(), row.nranks)) {
-            let named = format!("{} of {} in this capture", row.function, size(bytes));
+            let named = Named::BestHere {
+                function: row.function.clone(),
+                bytes,
+            };
             add(row, CeilingSource::BestHere, [rate; 2], named);
         }
     }
@@ -285,13 +339,13 @@ fn with_estimate(mut row: EfficiencyRow, operation: &Operation) -> EfficiencyRow
     let took = operation.shortest_us.and_then(|us| us.p50);
     if let Some((us, took)) = operation.nccl_us.filter(|us| *us > 0.0).zip(took) {
         let rate = row.busbw_gb_per_s * took / us;
-        let named = "NCCL's own estimate".to_owned();
-        add(&mut row, CeilingSource::NcclEstimate, [rate; 2], named);
+        let source = CeilingSource::NcclEstimate;
+        add(&mut row, source, [rate; 2], Named::NcclEstimate);
     }
     row
 }
 
-fn add(row: &mut EfficiencyRow, source: CeilingSource, rates: [f64; 2], named: String) {
+fn add(row: &mut EfficiencyRow, source: CeilingSource, rates: [f64; 2], named: Named) {
     let [rate, lowest] = rates;
     // The last that was said of a file or of the capture, but every rate.
     if matches!(source, CeilingSource::Link | CeilingSource::NcclGraph) {
@@ -343,12 +397,18 @@ pub fn of_capture(capture: &Capture, hosts: &[Host]) -> Vec<Ceiling> {
             })
         };
         if let Some(peak) = gpus.and_then(|gpus| peak(topology, &gpus)) {
-            let named = format!("a GPU's links: {}", peak.named);
+            let named = Named::Links {
+                file: None,
+                links: peak.named,
+            };
             found.push(ceiling(CeilingSource::Link, None, peak.gb_per_s, named));
         }
         let graphs = host.graphs.iter().filter_map(GraphBandwidth::of);
         for graph in graphs.filter(|graph| Some(graph.nranks) == communicator.nranks) {
-            let named = format!("this capture: NCCL's {} graph", graph.algorithm);
+            let named = Named::Graph {
+                file: None,
+                algorithm: graph.algorithm,
+            };
             let algorithm = Some(graph.algorithm);
             found.push(ceiling(
                 CeilingSource::NcclGraph,
@@ -422,7 +482,12 @@ mod tests {
         let (given, bench) = (CeilingSource::Given, CeilingSource::Bench);
         assert_eq!(shares(&rows[0]), [(given, 0.25), (bench, 0.5)]);
         assert_eq!(shares(&rows[1]), [(given, 0.125)]);
-        assert_eq!(rows[0].ceilings[1].named, "bench.json: AllReduce of 1 MiB");
+        let named = Named::Bench {
+            file: "bench.json".to_owned(),
+            function: "AllReduce".to_owned(),
+            bytes: 1 << 20,
+        };
+        assert_eq!(rows[0].ceilings[1].named, named);
     }
 
     /// Two ranks on GPUs of a host with four, of which these are joined by NVLinks, and NCCL's ring.

@@ -148,7 +148,7 @@ pub fn check_machine(measured: &Measured, job: &[String]) -> Result<()> {
     let of = match &measured.ceiling {
         Ceiling::Bench(_, file) | Ceiling::NcclGraphs(_, file) | Ceiling::Links(.., file) => file,
         Ceiling::Rate(_, given) => given,
-        Ceiling::Here(of) => &of.named,
+        Ceiling::Here(of) => &of.communicator,
     };
     bail!(
         "`{of}` was measured on {}, and this job ran on {}\n  hint: measure on the job's machine with \

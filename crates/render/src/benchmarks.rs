@@ -3,9 +3,10 @@
 //! Rule: the first sentence says which one is slower, for which messages, and by how much; or that nothing
 //! shows it.
 
+use crate::efficiency::{named, ShareRow};
 use crate::layout::{Look, Page, Style, Table};
 use analyze::benchmarks::{
-    BenchmarkDiff, BenchmarkPair, BenchmarkRun, BenchmarkSide, Messages, Part, Said,
+    BenchmarkDiff, BenchmarkPair, BenchmarkRun, BenchmarkSide, BestShare, Messages, Part, Said,
 };
 use analyze::spelling::{percent, plural, size, three};
 use schemars::JsonSchema;
@@ -27,8 +28,45 @@ pub struct BenchDiffJson<'a> {
     schema: &'static str,
     /// The first sentence of the text.
     summary: String,
+    /// The first log.
+    a: SideRow<'a>,
+    /// The second log.
+    b: SideRow<'a>,
     #[serde(flatten)]
     diff: &'a BenchmarkDiff,
+}
+
+/// What is known of one table.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BenchmarkSide")]
+struct SideRow<'a> {
+    #[serde(flatten)]
+    side: &'a BenchmarkSide,
+    /// The size at which it comes closest to a ceiling; null without --ceiling.
+    best: Option<BestRow<'a>>,
+}
+
+/// How close a table comes to a ceiling.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BestShare")]
+struct BestRow<'a> {
+    #[serde(flatten)]
+    best: &'a BestShare,
+    /// The ceiling.
+    ceiling: ShareRow,
+}
+
+impl SideRow<'_> {
+    fn of(side: &BenchmarkSide) -> SideRow<'_> {
+        let best = |best| BestRow {
+            best,
+            ceiling: ShareRow::of(&best.ceiling),
+        };
+        SideRow {
+            side,
+            best: side.best.as_ref().map(best),
+        }
+    }
 }
 
 /// Writes it as JSON.
@@ -39,6 +77,8 @@ pub fn json(diff: &BenchmarkDiff, out: &mut impl Write) -> Result<()> {
     let printed = BenchDiffJson {
         schema: FORMAT,
         summary: summary(diff),
+        a: SideRow::of(&diff.a),
+        b: SideRow::of(&diff.b),
         diff,
     };
     crate::json::pretty(&printed, out)
@@ -176,7 +216,7 @@ fn against(diff: &BenchmarkDiff) -> Option<String> {
             "{name} reaches {} of {} GB/s ({}) with {} of {}",
             percent(best.ceiling.share),
             three(best.ceiling.ceiling_gb_per_s),
-            best.ceiling.named,
+            named(&best.ceiling.named),
             best.function,
             size(best.bytes)
         ))

@@ -2,7 +2,8 @@
 
 use crate::words::remedy;
 use analyze::absent::AbsentRow;
-use analyze::completeness::{Completeness, NotCounted, RankCompleteness};
+use analyze::completeness::{Completeness, Failure, NotCounted, RankCompleteness};
+use analyze::moments::Zone;
 use analyze::spelling::{plural, ranges};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,16 +15,62 @@ use std::collections::BTreeMap;
 pub(crate) struct Row<'a> {
     #[serde(flatten)]
     completeness: &'a Completeness,
+    /// Processes that are not complete, or differ otherwise.
+    ranks: Vec<RankRow<'a>>,
     /// What to do about each cause in `lost` and `untimed`.
     remedies: BTreeMap<&'a str, &'static str>,
 }
 
+/// One process that is not complete.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RankCompleteness")]
+struct RankRow<'a> {
+    #[serde(flatten)]
+    rank: &'a RankCompleteness,
+    /// What happened to its recorder, if not the usual.
+    recorder: Option<String>,
+}
+
 impl Row<'_> {
     pub(crate) fn of(completeness: &Completeness) -> Row<'_> {
+        fn row(rank: &RankCompleteness) -> RankRow<'_> {
+            RankRow {
+                rank,
+                recorder: rank.recorder.map(failure),
+            }
+        }
         Row {
             completeness,
+            ranks: completeness.ranks.iter().map(row).collect(),
             remedies: remedies(completeness),
         }
+    }
+}
+
+/// What happened to a recorder.
+pub(crate) fn failure(of: Failure) -> String {
+    match of {
+        Failure::Mask {
+            asked,
+            missing,
+            from_ns,
+            until_ns,
+        } => {
+            let moment = |ns| Zone::UTC.spelled(ns, 1);
+            let until = until_ns.map_or("until its end".to_owned(), |ns| {
+                format!("until {}", moment(ns))
+            });
+            format!(
+                "NCCL did not announce all that was asked for (mask {asked:#x}): {missing:#x} was missing \
+                 from {} on, {until}",
+                moment(from_ns)
+            )
+        }
+        Failure::Write(errno) => {
+            let error = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
+            format!("its trace file could not be written: {error}")
+        }
+        Failure::Off => "it switched itself off after a failure".to_owned(),
     }
 }
 

@@ -73,7 +73,7 @@ pub fn sentence(of: &Finding) -> String {
             communicators,
             ..
         } => nccl_memory::sentence(of, *gpu_bytes, *total_bytes, *communicators),
-        Evidence::Topology { remark, more, .. } => topology::sentence(of, remark, *more),
+        Evidence::Topology { remark, more, .. } => topology::sentence(of, &remark.sentence, *more),
     }
 }
 

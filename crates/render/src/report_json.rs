@@ -4,7 +4,8 @@ use crate::problems::{self, ProblemRow};
 use crate::recommendations::{self, RecommendationRow};
 use crate::streams;
 use crate::{
-    clocks, completeness, critical_path, driver_calls, findings, nodes, notes, settings, verdict,
+    clocks, completeness, critical_path, driver_calls, efficiency, findings, nodes, notes,
+    settings, verdict,
 };
 use analyze::timeline::curves::{Curves, SampledCurve};
 use analyze::timeline::{Band, Curve, InWindows, LateRank, StepMarks, Timeline};
@@ -47,7 +48,7 @@ pub struct ReportJson<'a> {
     /// What was done on the communicators, largest total time first.
     operations: &'a [analyze::operations::Operation],
     /// The bandwidths of operations as shares of ceilings, in the order of `operations`.
-    efficiency: &'a [analyze::efficiency::EfficiencyRow],
+    efficiency: Vec<efficiency::Row<'a>>,
     /// CUDA graphs with NCCL calls, most calls executed first.
     graphs: &'a [analyze::graphs::GraphRow],
     /// The first calls on the communicators, longest first.
@@ -207,7 +208,7 @@ fn whole(report: &Report) -> ReportJson<'_> {
         callers: &report.callers,
         parts: &report.parts,
         operations: &report.operations,
-        efficiency: &report.efficiency,
+        efficiency: report.efficiency.iter().map(efficiency::Row::of).collect(),
         graphs: &report.graphs,
         warmup: &report.warmup,
         settings: report.settings.iter().map(settings::Row::of).collect(),

@@ -386,7 +386,11 @@ pub fn figures(report: &Report) -> Vec<String> {
         let row = report.efficiency.iter().find(|row| row.is_of(operation));
         let share = row.and_then(EfficiencyRow::from_outside);
         let share = share.map_or(String::new(), |of| {
-            format!(", {} of {}", percent(of.share), of.named)
+            format!(
+                ", {} of {}",
+                percent(of.share),
+                crate::efficiency::named(&of.named)
+            )
         });
         Some(format!(
             "{function} of {size} at {busbw} GB/s (busbw{share})"

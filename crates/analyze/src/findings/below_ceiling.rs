@@ -334,14 +334,14 @@ fn candidates(
     found.extend(costs.iter().any(unregistered).then_some(Candidate::Buffers));
     found.extend(half_bytes(of, report).map(Candidate::Size));
     let reason = report.paths.reasons.iter().find(|reason| reason.is_known());
-    found.extend(reason.map(|reason| Candidate::Path(reason.because.clone())));
+    found.extend(reason.map(|reason| Candidate::Path(reason.clone())));
     let links = crate::findings::topology(&report.topologies, capture);
     found.extend(links.into_iter().find_map(|link| match link.evidence {
         Evidence::Topology {
             kind: Kind::MissingNvlink,
             remark,
             ..
-        } => Some(Candidate::Path(remark)),
+        } => Some(Candidate::Links(remark)),
         _ => None,
     }));
     let beside = hidden.filter(|hidden| *hidden >= HIDDEN);
@@ -366,12 +366,13 @@ fn half_bytes(of: &Kinds, report: &Report) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::efficiency::Named;
     use crate::statistics::Sample;
 
     fn ceiling(source: CeilingSource, gb_per_s: [f64; 2], busbw: f64) -> ShareOfCeiling {
         ShareOfCeiling {
             source,
-            named: String::new(),
+            named: Named::Given(String::new()),
             ceiling_gb_per_s: gb_per_s[0],
             share: busbw / gb_per_s[0],
             lowest_gb_per_s: gb_per_s[1],

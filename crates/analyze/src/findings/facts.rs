@@ -16,6 +16,7 @@ use crate::standstill::Standstill;
 use crate::subject::Subject;
 use schemars::JsonSchema;
 use serde::Serialize;
+use setup::{paths, topology};
 use std::fmt;
 
 /// Kinds of findings.
@@ -286,7 +287,9 @@ pub enum Candidate {
     /// Below so many bytes, latency is most of the time.
     Size(u64),
     /// Data goes another way than it could, for this reason.
-    Path(String),
+    Path(paths::Reason),
+    /// GPUs lack links that others have.
+    Links(topology::Remark),
     /// Kernels that compute run beside this part of their time, 0 to 1.
     Computing(f64),
 }
@@ -320,7 +323,7 @@ impl Candidate {
             Candidate::Protocol => CandidateName::Protocol,
             Candidate::Buffers => CandidateName::Buffers,
             Candidate::Size(_) => CandidateName::Size,
-            Candidate::Path(_) => CandidateName::Path,
+            Candidate::Path(_) | Candidate::Links(_) => CandidateName::Path,
             Candidate::Computing(_) => CandidateName::Computing,
         }
     }
@@ -439,7 +442,7 @@ pub enum Evidence {
         /// `missing_nvlink`, `far_network_card` or `far_cpus`.
         kind: Kind,
         /// What [`setup::topology`] says about it.
-        remark: String,
+        remark: topology::Remark,
         /// More cases like it.
         more: usize,
     },

@@ -27,7 +27,7 @@ pub(crate) fn topology(hosts: &[Host], capture: &Capture) -> Vec<Finding> {
             cause: None,
             evidence: Evidence::Topology {
                 kind,
-                remark: first.sentence.clone(),
+                remark: first.clone(),
                 more: all.count(),
             },
             advice,

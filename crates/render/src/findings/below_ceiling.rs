@@ -2,6 +2,7 @@
 
 use super::words::{costs, interval};
 use super::Figures;
+use crate::efficiency::{file, named};
 use analyze::efficiency::{CeilingSource, ShareOfCeiling};
 use analyze::findings::{BelowCeiling, Candidate, Finding};
 use analyze::spelling::{percent, plural, size, three, time};
@@ -26,12 +27,11 @@ pub(super) fn subject(of: &Finding, below: &BelowCeiling) -> String {
 fn ceiling(of: &ShareOfCeiling) -> String {
     let rate = three(of.ceiling_gb_per_s);
     match of.source {
-        CeilingSource::Given => of.named.clone(),
+        CeilingSource::Given => named(&of.named),
         CeilingSource::Bench => {
-            let file = of.named.split(": ").next().unwrap_or_default();
-            format!("the {rate} GB/s in {file}")
+            format!("the {rate} GB/s in {}", file(&of.named))
         }
-        _ => format!("{} ({rate} GB/s)", of.named),
+        _ => format!("{} ({rate} GB/s)", named(&of.named)),
     }
 }
 
@@ -137,7 +137,8 @@ fn candidate(of: &Candidate) -> String {
         Candidate::Size(half) => {
             format!("up to {}, latency is most of the time", size(*half))
         }
-        Candidate::Path(because) => because.trim_end_matches('.').to_owned(),
+        Candidate::Path(reason) => reason.because.trim_end_matches('.').to_owned(),
+        Candidate::Links(remark) => remark.sentence.trim_end_matches('.').to_owned(),
         Candidate::Computing(share) => {
             format!(
                 "kernels that compute run beside {} of the time",

@@ -2,7 +2,7 @@
 
 use super::*;
 use analyze::arrivals::InheritedFrom;
-use analyze::efficiency::{CeilingSource, ShareOfCeiling};
+use analyze::efficiency::{CeilingSource, Named, ShareOfCeiling};
 use analyze::findings::*;
 use analyze::mismatch::{CallPlace, Differing, Made};
 use analyze::subject::ProcessId;
@@ -276,7 +276,7 @@ fn a_change_names_what_is_new_beside_what_is_gone() {
 fn three_reasons_for_slow_calls_are_a_list_and_two_are_a_sentence() {
     let ceiling = ShareOfCeiling {
         source: CeilingSource::Given,
-        named: "the given 18 GB/s".to_owned(),
+        named: Named::Given("the given 18 GB/s".to_owned()),
         ceiling_gb_per_s: 18.0,
         share: 0.4,
         lowest_gb_per_s: 18.0,

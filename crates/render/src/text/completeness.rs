@@ -111,8 +111,8 @@ fn incomplete_ranks(report: &Report, page: &mut Page) {
         if rank.missing_at_least > 0 {
             text += &format!("; at least {} more missing", rank.missing_at_least);
         }
-        if let Some(recorder) = &rank.recorder {
-            text += &format!("; {recorder}");
+        if let Some(failure) = rank.recorder {
+            text += &format!("; {}", crate::completeness::failure(failure));
         }
         page.line(&text);
     }
