@@ -50,14 +50,9 @@ pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;
 pub use stalls::Stall;
 
-/// What a figure rests on.
-pub const BASIS: &str = "shortest GPU time of each operation, as if it ended on all ranks at once";
-
 /// Who waited and who was waited for.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Arrivals {
-    /// What the waits rest on.
-    pub basis: &'static str,
     /// Operations with a GPU time on every rank, warm-ups left out.
     pub operations: u64,
     /// Operations whose ranks' sizes, datatypes or the like differ: in no figure.

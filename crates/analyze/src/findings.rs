@@ -424,7 +424,6 @@ mod tests {
 
     fn arrivals(ranks: Vec<RankArrivals>) -> Arrivals {
         Arrivals {
-            basis: crate::arrivals::BASIS,
             operations: 100,
             differing: 0,
             transfer_wall_us: 1e5,

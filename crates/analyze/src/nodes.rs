@@ -4,8 +4,8 @@
 //! the time was spent on, and [`curves`] the figures over time. [`threads`] says what the threads that call
 //! NCCL did, and [`jitter`] what they did in calls that took long.
 //!
-//! Rule: without a sampler or without NVML, figures are null, and a [`NotSampled`] says why. Energy is what the
-//! GPU's own counter says; the power, integrated over time, stands beside it as a check.
+//! Rule: without a sampler or without NVML, figures are null, and a [`NotSampled`] says why. Energy is what
+//! the GPU's own counter says; the power, integrated over time, stands beside it as a check.
 
 pub mod energy;
 pub mod jitter;

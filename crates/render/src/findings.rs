@@ -28,6 +28,7 @@ pub use changed::{changed, moved};
 pub use dead_rank::died;
 pub(crate) use late_rank::{hidden, inherited};
 pub use row::{rows, Row};
+pub(crate) use words::BASIS;
 
 /// Numbers by name.
 pub(crate) type Figures = Vec<(&'static str, f64)>;

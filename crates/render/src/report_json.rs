@@ -5,7 +5,7 @@ use crate::recommendations::{self, RecommendationRow};
 use crate::streams;
 use crate::{
     clocks, completeness, critical_path, driver_calls, efficiency, findings, nodes, notes,
-    settings, verdict,
+    settings, verdict, waiting,
 };
 use analyze::timeline::curves::{Curves, SampledCurve};
 use analyze::timeline::{Band, Curve, InWindows, LateRank, StepMarks, Timeline};
@@ -81,7 +81,7 @@ pub struct ReportJson<'a> {
     stream_waits: Option<&'a analyze::stream_waits::StreamWaits>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank. _rank_us:
     /// summed over ranks; _wall_us: of the wall.
-    arrivals: Option<&'a analyze::arrivals::Arrivals>,
+    arrivals: Option<waiting::Row<'a>>,
     /// Where the wall time of the steps goes; null without steps.
     account: Option<&'a analyze::account::Account>,
     /// How the hosts' clocks stand to each other; null for one host. docs/concepts/clocks.md says what the
@@ -226,7 +226,7 @@ fn whole(report: &Report) -> ReportJson<'_> {
         cost: report.cost.as_ref(),
         driver_calls: report.driver_calls.as_ref().map(driver_calls::Row::of),
         stream_waits: report.stream_waits.as_ref(),
-        arrivals: report.arrivals.as_ref(),
+        arrivals: report.arrivals.as_ref().map(waiting::Row::of),
         account: report.account.as_ref(),
         clocks: report.clocks.as_ref().map(clocks::Row::of),
         notes: notes::sentences(report),

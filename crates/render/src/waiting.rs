@@ -1,9 +1,32 @@
 //! Waiting and links, as text.
 
+use crate::findings::BASIS;
 use crate::layout::ROWS;
 use crate::layout::{plural, short_ids, Page, Table, Unit};
+use analyze::arrivals::Arrivals;
 use analyze::spelling::{percent, time, times};
 use analyze::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Who waited and who was waited for.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Arrivals")]
+pub(crate) struct Row<'a> {
+    /// What the waits rest on.
+    basis: &'static str,
+    #[serde(flatten)]
+    arrivals: &'a Arrivals,
+}
+
+impl Row<'_> {
+    pub(crate) fn of(arrivals: &Arrivals) -> Row<'_> {
+        Row {
+            basis: BASIS,
+            arrivals,
+        }
+    }
+}
 
 /// Ranks of which it is said that their lateness was another's.
 const INHERITED: usize = 3;
@@ -136,7 +159,7 @@ pub(crate) fn waiting(report: &Report, page: &mut Page) {
     }
     page.title(&format!(
         "Arrivals by rank (largest saving first, in {}; wall: of the run, rank: summed over ranks; {})",
-        unit.name, arrivals.basis
+        unit.name, BASIS
     ));
     page.table(&table, ROWS, "ranks");
 }

@@ -116,7 +116,7 @@ fn below(loss: f64, (low, high): (f64, f64), most: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrivals::{Link, RankArrivals, BASIS};
+    use crate::arrivals::{Link, RankArrivals};
     use crate::subject::ProcessId;
 
     fn rank(number: u32, waited: f64, loss: Option<f64>) -> RankArrivals {
@@ -134,7 +134,6 @@ mod tests {
 
     fn arrivals(ranks: Vec<RankArrivals>, links: Vec<Link>) -> Arrivals {
         Arrivals {
-            basis: BASIS,
             operations: 100,
             differing: 0,
             transfer_wall_us: 0.0,

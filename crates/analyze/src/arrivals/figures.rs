@@ -5,7 +5,7 @@ use super::operations::{Operations, PartIndex};
 use super::sampled::Scale;
 use super::stalls::{stalls, Last};
 use super::what_if::loss::Loss;
-use super::{hosts, links, what_if, Arrivals, RankArrivals, BASIS, LEVEL, MOST_LATE};
+use super::{hosts, links, what_if, Arrivals, RankArrivals, LEVEL, MOST_LATE};
 use crate::interval::{beyond_chance, Batches};
 use crate::time::{HostTime, Nanos};
 use tables::Capture;
@@ -224,7 +224,6 @@ impl Operations {
                 )))
         });
         Some(Arrivals {
-            basis: BASIS,
             operations: self.whole.len() as u64,
             differing: self.differing,
             transfer_wall_us: transfer,

@@ -1,8 +1,8 @@
 //! That the others wait for a rank, as a habit.
 
-use super::words::{arrived_last, costs, estimate, interval, rank_of, who};
+use super::words::{arrived_last, costs, estimate, interval, rank_of, who, BASIS};
 use super::{account, busy_gpu, Figures};
-use analyze::arrivals::{inherited as all_inherited, Arrivals, InheritedFrom, BASIS};
+use analyze::arrivals::{inherited as all_inherited, Arrivals, InheritedFrom};
 use analyze::findings::{Cause, ClockProof, Finding, Late, LateByArrivals, Loss};
 use analyze::spelling::{capital, percent, time, times};
 use analyze::Report;

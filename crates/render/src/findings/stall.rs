@@ -1,8 +1,7 @@
 //! That a rank came late once, a few times, or while the job started.
 
-use super::words::{costs, who};
+use super::words::{costs, who, BASIS};
 use super::{account, Figures};
-use analyze::arrivals::BASIS;
 use analyze::findings::{Cause, Finding, Stalls};
 use analyze::spelling::{time, times};
 

@@ -5,6 +5,10 @@ use analyze::arrivals::RankArrivals;
 use analyze::findings::{Advice, Evidence, Finding, Loss, RankId};
 use analyze::spelling::{time, times};
 
+/// What waits and arrivals rest on.
+pub(crate) const BASIS: &str =
+    "shortest GPU time of each operation, as if it ended on all ranks at once";
+
 /// Ranks of a group that are named one by one.
 const MOST_NAMED: usize = 8;
 

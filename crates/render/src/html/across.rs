@@ -94,7 +94,11 @@ impl Page<'_> {
         let Some(arrivals) = &self.report.arrivals else {
             return;
         };
-        self.section("waiting", "Waiting for the last rank", arrivals.basis);
+        self.section(
+            "waiting",
+            "Waiting for the last rank",
+            crate::findings::BASIS,
+        );
         self.list(&crate::waiting::lines(self.report, false));
         self.table_of(
             "arrivals.ranks",
