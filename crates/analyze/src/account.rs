@@ -79,6 +79,10 @@ pub struct Account {
     /// Whether hosts say how long steps are, because too few calls have GPU times.
     #[serde(skip)]
     pub by_hosts: bool,
+    /// The launches of a step are so many times the same ones, so a step of the program may be shorter; 1 if
+    /// they are not.
+    #[serde(skip)]
+    pub(crate) equal_parts: u64,
     /// By rank: when its host began each step, those of the start-up left out, and ended the last one, ns.
     #[serde(skip)]
     pub begins_ns: Vec<Vec<i64>>,
@@ -324,14 +328,14 @@ impl Gatherer {
         let frame = frame::Frame::find(&lanes)?;
         let places = places::Places::new(&lanes, &frame);
         let (slow, exposed) = links::find(&lanes, &places, &frame);
-        let stalls = stalls::find(&places, &frame, &links::usual_steps(&slow, &frame));
+        let work = work::Work::of(&lanes, &frame);
+        let stalls = stalls::find(&places, &frame, &work, &links::usual_steps(&slow, &frame));
         let division = division::divide(&lanes, &places, &frame);
         let waits = division.iter().map(|rank| Nanos::from_us(rank.wait_us).0);
         let waits = waits.fold((f64::INFINITY, 0.0f64), |(least, most), ns| {
             (least.min(ns), most.max(ns))
         });
         let regular = stalls.regular(&frame);
-        let work = work::Work::of(&lanes, &frame);
         let most_waits = division::most_waits(&places, &frame);
         let is_timed = |lane: &Lane| lane.launches.iter().any(Launch::is_timed);
         let is_known = lanes.len() > 1 && lanes.iter().any(is_timed);
@@ -384,6 +388,7 @@ impl Gatherer {
             wall_us: Nanos(frame.total()).us(),
             walls_ns: frame.wall.iter().map(|ns| ns.max(0.0) as u64).collect(),
             by_hosts: frame.by_hosts,
+            equal_parts: frame.equal_parts as u64,
             efficiencies: Efficiencies::of(
                 &division,
                 Nanos(frame.total()).us(),

@@ -155,25 +155,26 @@ pub struct Played {
 }
 
 impl Played {
-    /// The mean step, s: from the end of a rank's first step on its GPU to that of its last, the mean over
-    /// ranks. `None` if there is one step, or a rank's GPU has nothing to do in the first or the last.
-    pub fn mean_step(&self) -> Option<f64> {
-        let between = self.steps.checked_sub(1).filter(|steps| *steps > 0)?;
-        let lasted = |rank: &Rank| {
-            let ended = |range: std::ops::Range<i64>| {
-                let nodes = rank
-                    .nodes
-                    .iter()
-                    .filter(|node| range.contains(&node.launch));
-                nodes.filter_map(|node| node.end).max()
-            };
-            let last = ended(*rank.begun.get(between)?..i64::MAX)?;
-            Some(last - ended(rank.begun[0]..rank.begun[1])?)
+    /// The mean of so many steps, s: the last ones, and those until the one before. `None` if there are no so
+    /// many steps behind the first, or if a rank's GPU has nothing to do in one of them.
+    pub fn mean_of_steps(&self, n: usize) -> Option<[f64; 2]> {
+        let last = self.steps.checked_sub(1)?;
+        let ended = |rank: &Rank, step: usize| {
+            let next = rank.begun.get(step + 1).copied().unwrap_or(i64::MAX);
+            let range = *rank.begun.get(step)?..next;
+            let nodes = rank.nodes.iter();
+            let nodes = nodes.filter(|node| range.contains(&node.launch));
+            nodes.filter_map(|node| node.end).max()
         };
-        let lasted: Option<Vec<i64>> = self.ranks.iter().map(lasted).collect();
-        let lasted = lasted?;
-        let mean = lasted.iter().sum::<i64>() as f64 / lasted.len() as f64;
-        Some(mean / between as f64 / 1e9)
+        let mean = |until: usize| {
+            let before = until.checked_sub(n).filter(|_| n > 0)?;
+            let lasted = |rank| Some(ended(rank, until)? - ended(rank, before)?);
+            let lasted: Option<Vec<i64>> = self.ranks.iter().map(lasted).collect();
+            let sum = lasted?.iter().sum::<i64>() as f64;
+            Some(sum / self.ranks.len() as f64 / n as f64 / 1e9)
+        };
+        let of_last = mean(last)?;
+        Some([of_last, mean(last - 1).unwrap_or(of_last)])
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::cause::{Does, Why};
 use crate::drawn::{Culprit, Drawn, Outcome};
 use crate::evidence::Ranks;
+use crate::play::Played;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -39,6 +40,8 @@ pub struct Told {
 /// What a report says of the steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ToldSteps {
+    /// How many they are, up to the end of the run.
+    pub n: u64,
     /// The mean step, s.
     pub mean: f64,
     /// So many of them may be a step of the program.
@@ -61,18 +64,31 @@ pub enum StepsAre {
 }
 
 impl StepsAre {
-    /// Holds what a report says of the steps against the mean step of the program, s.
-    pub fn new(told: Option<ToldSteps>, truth: f64) -> StepsAre {
+    /// Holds what a report says of the steps against the same steps of the program. A report leaves out those
+    /// of the start-up, and those before the last rank joined. What it takes for the end of a step may be
+    /// anywhere in a step, so its last one may be the one before the program's.
+    pub fn new(told: Option<ToldSteps>, played: &Played) -> StepsAre {
         let Some(told) = told else {
             return StepsAre::Untold;
         };
-        let times = told.mean / truth;
-        let is = |of: f64| (times * of - 1.0).abs() <= STEP_CLOSE;
-        let labels = [told.times_repeat as f64, 1.0 / told.equal_parts as f64];
+        // How many times as long one is, if so many steps of the program make so many of these.
+        let times = |program: u64, these: u64| {
+            let (program, these) = (program as f64, these as f64);
+            let n = (told.n as f64 * program / these).round() as usize;
+            let truths = played
+                .mean_of_steps(n)
+                .or(played.mean_of_steps(played.steps - 1))?;
+            let times = truths.map(|truth| told.mean / truth * these / program);
+            times
+                .into_iter()
+                .min_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))
+        };
+        let is =
+            |program, these| times(program, these).is_some_and(|of| (of - 1.0).abs() <= STEP_CLOSE);
         match () {
-            () if is(1.0) => StepsAre::Right,
-            () if labels.into_iter().any(is) => StepsAre::Labelled,
-            () => StepsAre::Wrong(times),
+            () if is(1, 1) => StepsAre::Right,
+            () if is(1, told.times_repeat) || is(told.equal_parts, 1) => StepsAre::Labelled,
+            () => times(1, 1).map_or(StepsAre::Untold, StepsAre::Wrong),
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
-use super::launches::{Kind, Lane};
+use super::launches::{Kind, Lane, Launch};
 use crate::steps::pattern::{clamped_logs, places_differ, LEAST_TIMES, MOST_TIMES};
 use std::collections::HashMap;
 
@@ -66,6 +66,9 @@ pub struct Frame {
     pub skipped: usize,
     /// The hosts say how long steps are, because too few boundaries have GPU times.
     pub by_hosts: bool,
+    /// A step is so many times the same launches, and only their times say that these are one step; 1 if it
+    /// is not.
+    pub equal_parts: usize,
 }
 
 impl Frame {
@@ -129,10 +132,11 @@ impl Frame {
 
     /// With these boundaries; `is_whole` if what lies between two of them is a step.
     fn of(lanes: &[Lane], mut marks: Marks, is_whole: bool) -> Option<Frame> {
-        let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
-        let (least, most) = range(marks.iter().map(Vec::len))?;
         let begins_late = lanes.iter().any(|lane| lane.begins_late);
-        let periods = if begins_late || most as f64 <= ALIKE * least as f64 {
+        let together = made_together(lanes, &marks, begins_late);
+        let (least, most) = range(together.iter().copied())?;
+        let periods = if most as f64 <= ALIKE * least as f64 {
+            let (least, _) = range(marks.iter().map(Vec::len))?;
             for marks in &mut marks {
                 // Lanes end together, or begin together.
                 let surplus = marks.len() - least;
@@ -147,13 +151,14 @@ impl Frame {
         } else {
             let of = |marks: &Vec<(i64, i64)>| period(std::slice::from_ref(marks));
             let periods: Vec<usize> = marks.iter().map(of).collect();
-            let steps = marks.iter().zip(&periods).map(|(m, p)| steps_of(m, *p));
+            let steps = together.iter().zip(&periods).map(|(n, period)| n / period);
             let (least, most) = range(steps)?;
             if most as f64 > ALIKE * least as f64 + 1.0 {
                 return None;
             }
             periods
         };
+        let equal_parts = periods.iter().copied().reduce(gcd)?;
         // From the end, so that odd calls of the start-up don't shift the phase.
         for (marks, period) in marks.iter_mut().zip(periods) {
             let mut kept: Vec<(i64, i64)> = marks.iter().rev().step_by(period).copied().collect();
@@ -165,7 +170,8 @@ impl Frame {
             marks.drain(..marks.len() - least);
         }
         let by_hosts = marks.iter().any(|marks| is_sparse(marks));
-        let mut marks: Vec<Vec<Mark>> = marks.iter().map(|marks| on_gpu(marks)).collect();
+        let on_gpu = |(lane, marks): (&Lane, &Vec<(i64, i64)>)| on_gpu_of(lane, marks);
+        let mut marks: Vec<Vec<Mark>> = lanes.iter().zip(&marks).map(on_gpu).collect();
         marks.iter_mut().for_each(|marks| place_unknown_ends(marks));
         let steps = marks[0].len().checked_sub(1).filter(|steps| *steps > 0)?;
         let wall = |i: usize| {
@@ -182,8 +188,30 @@ impl Frame {
             wall: wall[skipped..].to_vec(),
             skipped,
             by_hosts,
+            equal_parts,
         })
     }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
+    }
+}
+
+/// By lane, how many boundaries it makes while all lanes are there. Lanes that begin late end with the others:
+/// that says when this is without a clock that they share.
+fn made_together(lanes: &[Lane], marks: &Marks, begins_late: bool) -> Vec<usize> {
+    let ends = |lane: &Lane| Some((lane.launches.first()?.api, lane.launches.last()?.api));
+    let lasts = lanes.iter().filter_map(ends).map(|(from, to)| to - from);
+    let together = lasts.min().filter(|_| begins_late).unwrap_or(i64::MAX);
+    let of_lane = |(lane, marks): (&Lane, &Vec<(i64, i64)>)| {
+        let end = ends(lane).map_or(0, |(_, to)| to);
+        let before = marks.partition_point(|(api, _)| end.saturating_sub(*api) > together);
+        marks.len() - before
+    };
+    lanes.iter().zip(marks).map(of_lane).collect()
 }
 
 /// A boundary.
@@ -303,22 +331,26 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
     Some((marks, is_whole))
 }
 
-/// Boundaries where lanes only send and receive: the first launch of each step. A pipeline fills and drains
+/// Boundaries where lanes send and receive: the first such launch of each step. A pipeline fills and drains
 /// in each step, so its launches come again after a step and not before. The last stage has the same ones for
-/// each micro-batch. Its step has so many of these as take as long. The job ends with a step.
+/// each micro-batch. Its step has so many of these as take as long. The job ends with a step. What all ranks
+/// do beside that, as after an evaluation, is no part of this.
 fn by_program(lanes: &[Lane]) -> Option<Marks> {
     let of_lane = |lane: &Lane| {
+        let is_exchange = |launch: &Launch| lane.kinds[launch.kind as usize].is_exchange();
+        let has_exchanges = lane.launches.iter().any(is_exchange);
         let all = symbols(lane).into_iter().zip(&lane.launches);
-        let all = all.filter(|(_, launch)| !launch.in_graph);
+        let all = all.filter(|(_, l)| !l.in_graph && (is_exchange(l) || !has_exchanges));
         let all = all.map(|(symbol, launch)| (symbol, (launch.api, launch.stop)));
         let (symbols, launches): (Vec<u32>, Vec<(i64, i64)>) = all.unzip();
         (launches, repeats(&symbols))
     };
     let (all, periods): (Marks, Vec<usize>) = lanes.iter().map(of_lane).unzip();
-    // The median from a launch to the same one behind it.
+    // On average, behind the start-up.
     let took = |(all, period): (&Vec<(i64, i64)>, &usize)| {
-        let apart = |of: &[(i64, i64)]| (of[*period].0 - of[0].0) as f64;
-        (*period > 0).then(|| median(all.windows(period + 1).map(apart).collect()))
+        let of = &all[all.len() / 5..];
+        let steps = (of.len() - 1) as f64 / (*period > 0).then_some(*period)? as f64;
+        Some((of.last()?.0 - of.first()?.0) as f64 / steps)
     };
     let lasts = all.iter().zip(&periods).map(took);
     let lasts: Vec<f64> = lasts.collect::<Option<_>>()?;
@@ -510,10 +542,32 @@ fn is_sparse(marks: &[(i64, i64)]) -> bool {
     timed(marks).len() < LEAST_TIMED.max(marks.len() / 10)
 }
 
+/// When each boundary of this lane ended on the GPU. If few of them were timed, all launches that were say
+/// how far the host was ahead.
+fn on_gpu_of(lane: &Lane, marks: &[(i64, i64)]) -> Vec<Mark> {
+    if !is_sparse(marks) {
+        return on_gpu(marks);
+    }
+    let all: Vec<(i64, i64)> = lane.launches.iter().map(|l| (l.api, l.stop)).collect();
+    let known = timed(&all);
+    let ends = known.first().zip(known.last());
+    let is_between = |api: i64| ends.is_some_and(|(a, b)| (a.0..=b.0).contains(&(api as f64)));
+    let marks = behind_host(marks, &known).into_iter();
+    let mark = |mark: Mark| Mark {
+        is_timed: is_between(mark.api),
+        ..mark
+    };
+    marks.map(mark).collect()
+}
+
 /// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end
 /// around it.
 fn on_gpu(marks: &[(i64, i64)]) -> Vec<Mark> {
-    let known = timed(marks);
+    behind_host(marks, &timed(marks))
+}
+
+/// The same, if that much lay between call and end of launches that were timed.
+fn behind_host(marks: &[(i64, i64)], known: &[(f64, f64)]) -> Vec<Mark> {
     let lead = |api: f64| {
         let after = known.partition_point(|(at, _)| *at < api);
         match (after.checked_sub(1).map(|i| known[i]), known.get(after)) {
@@ -665,7 +719,42 @@ mod tests {
             assert!(begins.windows(2).all(|of| of[1] - of[0] == 12 * MS));
             assert_eq!(begins[0], 25 * MS);
         }
-        // An evaluation after every tenth step shifts the others.
+        // The last stage is there from its second half of the sixth step on.
+        let mut late = stages("<><><><>", 40);
+        late[2].launches.drain(..44);
+        late[2].exchanges.drain(..44);
+        late[2].exchanges.iter_mut().for_each(|of| of.launch -= 44);
+        late[2].begins_late = true;
+        let frame = Frame::find(&late).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 33);
+        assert!(frame.wall.iter().all(|ns| *ns == 12e6), "{frame:?}");
+        // What all stages add up after every tenth step is an evaluation's.
+        let mut evaluates = stages("<><><><>", 40);
+        for lane in &mut evaluates {
+            let name = tables::Names::default().intern("AllReduce");
+            lane.kinds.push(Kind {
+                function: name,
+                ..lane.kinds[0]
+            });
+            let of_step = lane.launches.len() / 40;
+            for after in (10..40).step_by(10).rev() {
+                let at = after * of_step;
+                let launch = Launch {
+                    api: lane.launches[at].api - MS / 4,
+                    kind: 1,
+                    ..Launch::default()
+                };
+                lane.launches.insert(at, launch);
+                let later = lane
+                    .exchanges
+                    .iter_mut()
+                    .filter(|of| of.launch as usize >= at);
+                later.for_each(|of| of.launch += 1);
+            }
+        }
+        let frame = Frame::find(&evaluates).expect("steps");
+        assert_eq!((frame.wall.len(), frame.skipped), (37, 2));
+        // An evaluation after every tenth step that sends shifts the others.
         let evaluated = "<><><><>".repeat(10) + "<<<<";
         assert!(by_program(&stages(&evaluated, 4)).is_none());
         // What is the same all the time has no steps.
@@ -797,6 +886,33 @@ mod tests {
         let mean = frame.total() / frame.wall.len() as f64;
         let truth = 10e6 + 20.0 * 90e6 / 320.0;
         assert!((mean / truth - 1.0).abs() < 0.02, "{mean} {truth}");
+    }
+
+    #[test]
+    fn where_boundaries_were_not_timed_other_launches_say_how_far_hosts_are_ahead() {
+        let mut lanes = lanes(&[0, 1, 2, 1, 3]);
+        let pauses = |step: i64| step / 16 * 90 * MS;
+        for launch in lanes.iter_mut().flat_map(|lane| &mut lane.launches) {
+            // The host makes all steps in 7 of the 10 ms that the GPU takes, and none of its pauses.
+            let of_gpu = launch.api;
+            let step = (0..320)
+                .rev()
+                .find(|step| of_gpu >= MS + step * 10 * MS + pauses(*step));
+            launch.api = (of_gpu - pauses(step.expect("a step"))) / 10 * 7;
+            launch.stop = if launch.kind == 1 { of_gpu + MS } else { 0 };
+        }
+        let frame = Frame::find(&lanes).expect("steps");
+        let mean = frame.total() / frame.wall.len() as f64;
+        let truth = 10e6 + 19.0 * 90e6 / 319.0;
+        assert!((mean / truth - 1.0).abs() < 0.01, "{mean} {truth}");
+    }
+
+    #[test]
+    fn steps_that_only_times_show_may_be_shorter() {
+        let frame = Frame::find(&lanes(&[0])).expect("steps");
+        assert_eq!(frame.equal_parts, 16);
+        let frame = Frame::find(&lanes(&[0, 1, 2, 1, 3])).expect("steps");
+        assert_eq!(frame.equal_parts, 1);
     }
 
     #[test]

@@ -345,6 +345,7 @@ mod tests {
             wall: vec![1.0; STEPS as usize - 1],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         (lanes, frame)
     }

@@ -115,6 +115,7 @@ mod tests {
             wall: vec![10.0 * MS; steps],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let lanes = clocks.map(|clock| Lane {
             clock: clock.to_owned(),

@@ -258,6 +258,7 @@ mod tests {
             wall: vec![100.0 * MS as f64; 10],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let of = |lane: &Lane| gaps(lane, 0, &frame);
         let (own, late) = (of(&lane(1.0, 0, 1)), of(&lane(1.1, 5 * MS, 1)));

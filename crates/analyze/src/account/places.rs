@@ -487,6 +487,7 @@ mod tests {
             wall: vec![100.0; STEPS as usize],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let places = Places::new(&lanes, &frame);
         assert_eq!(places.operations().count(), STEPS as usize);

@@ -455,6 +455,7 @@ mod tests {
             wall: vec![60e6; STEPS - 1],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let all = [true; STEPS - 1];
         let paces = Paces::new(&lanes, &frame, None);

@@ -61,11 +61,10 @@ fn rows_of(account: &Account) -> Vec<StepsRow> {
         };
         StepsRow {
             process: rank.process.clone(),
-
             source: StepSource::Calls,
             steps: account.steps,
             calls: account.launches[at],
-            equal_parts: 1,
+            equal_parts: account.equal_parts,
             times_repeat,
             calls_beyond: 0,
             step_us,

@@ -16,6 +16,7 @@
 
 use super::frame::{median, Frame, LONG};
 use super::places::{Cell, Places};
+use super::work::Work;
 
 /// A lane is blamed for a stall if what is known of it explains this part.
 const EXPLAINS: f64 = 0.4;
@@ -73,7 +74,7 @@ impl Stalls {
 }
 
 /// The stalls that a lane made; `usual` is how long each step usually takes at that time of the run.
-pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
+pub fn find(places: &Places, frame: &Frame, work: &Work, usual: &[f64]) -> Stalls {
     let steps = frame.wall.len();
     let mut stalls = Stalls {
         ns: vec![0.0; places.lanes],
@@ -167,10 +168,12 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
                 .sum()
         };
         let unseen = 1.0 - operations(|seen| seen.1) / operations(|seen| seen.0).max(1.0);
+        // A host that was ahead, and waited for its GPU, launches later than usual, too. It did not work.
         let by_host = |lane: usize| {
             let at = |s: usize| late[s * places.lanes + lane];
             let next = (step + 1).min(steps - 1);
-            at(step).max(at(next))
+            let worked = work.beyond_usual(lane, around.clone());
+            at(step).max(at(next)).min(worked.unwrap_or(f64::INFINITY))
         };
         let most = |value: &dyn Fn(usize) -> f64, far: f64| {
             let lanes = 0..places.lanes;

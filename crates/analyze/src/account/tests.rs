@@ -428,6 +428,41 @@ fn a_stall_costs_no_more_than_others_waited() {
 }
 
 #[test]
+fn a_host_that_was_ahead_and_waited_for_its_gpu_made_no_stall() {
+    // The host of rank 1 is 100 ms ahead. Before step 31, both GPUs have 60 ms more to do, as in an
+    // evaluation, and both hosts wait for them. A step is 11 ms of work to a host.
+    let mut capture = stopped(60, |_| true, |_, step| i64::from(step == 31) * 60 * MS);
+    for (rank, process) in capture.processes.iter_mut().enumerate() {
+        let ahead = |step: usize| match step {
+            _ if rank == 0 => 0,
+            0..31 => 100,
+            _ => (8 * (step as i64 - 31)).min(100),
+        };
+        for call in &mut process.calls {
+            let step = call.ticket as usize / 2;
+            let lead = ahead(step) * MS;
+            let before = step.saturating_sub(1);
+            let took = if step == 31 { 80 } else { 20 } + ahead(before) - ahead(step);
+            call.api_ns -= lead;
+            call.return_ns -= lead;
+            call.launch_start_ns -= lead;
+            call.launch_end_ns -= lead;
+            if call.ticket % 2 == 0 {
+                call.driver_waited_ns = u64::try_from((took - 11) * MS).unwrap_or(0);
+            }
+        }
+    }
+    let account = account(&capture);
+    let longest = account.walls_ns.iter().max();
+    assert!(longest.is_some_and(|ns| *ns > 75_000_000), "{longest:?}");
+    assert!(
+        account.answers.iter().all(|answer| answer.stalls == 0),
+        "{:?}",
+        account.answers
+    );
+}
+
+#[test]
 fn many_stalls_of_which_a_sample_shows_some_have_the_price_of_all() {
     // The GPU of rank 1 has 30 ms more to do in one of 12 steps. Hosts are 0.2 s ahead, so nothing shows
     // these steps but the calls that were timed, one in four.

@@ -99,6 +99,7 @@ pub fn find(
         wall: vec![period; STEPS],
         skipped: WARM_UP,
         by_hosts: false,
+        equal_parts: 1,
     };
     let run = Run::new(&typical, &steps, &[true; STEPS], &[true; STEPS], paces)?;
     let (noise, is_as_measured) = (run.shorter(), run.is_as_measured());
@@ -598,6 +599,7 @@ mod tests {
             wall: vec![PERIOD as f64; STEPS as usize],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let regular = [true; STEPS as usize];
         let places = Places::new(lanes, &frame);

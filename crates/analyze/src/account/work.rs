@@ -9,11 +9,12 @@
 //! step take as long as the one that works longest in it. Hosts that run ahead take as long as the one that
 //! works longest on average. Most are between: they run ahead as far as their launches waited on the GPU.
 
-use super::frame::Frame;
+use super::frame::{median, Frame};
 use super::launches::Lane;
 use super::noise::MOST_APART;
 use super::MATTERS;
 use crate::streams::Share;
+use std::ops::Range;
 
 /// The time in the driver is known if it is in so many steps.
 const MOST_STEPS: f64 = 0.9;
@@ -25,6 +26,8 @@ pub struct Work(Vec<OfLane>);
 struct OfLane {
     /// By step, ns: at most, if it is not known.
     steps: Vec<f64>,
+    /// The median of these.
+    usual: f64,
     is_known: bool,
     /// From launches of graphs alone.
     is_bound: bool,
@@ -44,6 +47,14 @@ impl Work {
     pub fn longer(&self, one: usize, other: usize, step: usize) -> Option<f64> {
         let (one, other) = (&self.0[one], &self.0[other]);
         (one.is_known && other.is_known).then(|| one.steps[step] - other.steps[step])
+    }
+
+    /// How much longer than usual a host worked in these steps, ns; `None` if that is not known.
+    pub fn beyond_usual(&self, lane: usize, steps: Range<usize>) -> Option<f64> {
+        let of = &self.0[lane];
+        let usual = steps.len() as f64 * of.usual;
+        let all = of.steps.get(steps)?.iter().sum::<f64>();
+        of.is_known.then_some(all - usual)
     }
 
     /// Whether a host works for as long as is known at most.
@@ -167,6 +178,7 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
         is_known: by_calls || in_graphs >= MATTERS * frame.total(),
         is_bound: !by_calls,
         ahead: ahead(queued),
+        usual: median(steps.clone()),
         steps,
     }
 }
@@ -200,6 +212,7 @@ mod tests {
             wall: vec![20.0 * MS; STEPS],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let found = Work::of(&lanes, &frame).shorter_without(late, &frame)?;
         let (least, most) = found.interval.expect("bounds");
@@ -239,6 +252,7 @@ mod tests {
                 wall: vec![20.0 * MS; STEPS],
                 skipped: 0,
                 by_hosts: false,
+                equal_parts: 1,
             };
             let found = Work::of(&lanes, &frame).shorter_without(&[], &frame);
             let share = found.expect("known").share;
@@ -268,6 +282,7 @@ mod tests {
             wall: vec![20.0 * MS; STEPS],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let work = Work::of(&[lane(0), lane(12)], &frame);
         assert_eq!([work.is_bound(0), work.is_bound(1)], [false, true]);
@@ -299,6 +314,7 @@ mod tests {
             begins: vec![begins.clone(); 2],
             skipped: 0,
             by_hosts: false,
+            equal_parts: 1,
         };
         let work = Work::of(&[lane(), lane()], &frame);
         let apart = |ns: &f64| (ns - 20.0 * MS).abs();

@@ -43,8 +43,10 @@ pub fn told(report: &Report) -> Option<Told> {
 fn told_steps(report: &Report) -> Option<ToldSteps> {
     let steps = report.steps.as_ref()?;
     let row = steps.reference()?;
+    let all = steps.step_us?;
     Some(ToldSteps {
-        mean: steps.mean_us()? / 1e6,
+        n: all.n,
+        mean: all.mean / 1e6,
         times_repeat: row.times_repeat,
         equal_parts: row.equal_parts,
     })
@@ -154,8 +156,7 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
         Lead::LateHost => most_by_host(&report, &outcome),
         _ => analyze::summary::still_between(&report),
     };
-    let truth = outcome.played.mean_step().expect("jobs of several steps");
-    let steps = StepsAre::new(told_steps(&report), truth);
+    let steps = StepsAre::new(told_steps(&report), &outcome.played);
     let scored = score(&drawn, &outcome, told.as_ref(), still, steps);
     let mut lines = format!(
         "{seed}: {:?}: {drawn}; {:.2} s, {:.2} s without; {}\n",
@@ -164,7 +165,7 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
     for culprit in &outcome.culprits {
         lines += &format!("    true: {}: {:.3} s\n", culprit.cause, culprit.loss);
     }
-    lines += &format!("    steps: {steps:?} of {:.3} ms\n", 1e3 * truth);
+    lines += &format!("    steps: {steps:?}, {:?}\n", told_steps(&report));
     lines += &format!("    told: {told:?}, still: {still:.3?}\n");
     lines += &format!("    lead: {:?}\n", report.verdict.lead);
     if let Some(late) = report
