@@ -174,12 +174,21 @@ impl Frame {
         let mut marks: Vec<Vec<Mark>> = lanes.iter().zip(&marks).map(on_gpu).collect();
         marks.iter_mut().for_each(|marks| place_unknown_ends(marks));
         let steps = marks[0].len().checked_sub(1).filter(|steps| *steps > 0)?;
+        // Hosts without a GPU time say nothing if others have some.
+        let has_times = |marks: &&Vec<Mark>| marks.iter().any(|mark| mark.is_timed);
+        let known: Vec<&Vec<Mark>> = marks.iter().filter(has_times).collect();
+        let by_calls = known.is_empty();
+        let known = if by_calls {
+            marks.iter().collect()
+        } else {
+            known
+        };
         let wall = |i: usize| {
-            let sum: f64 = marks.iter().map(|m| m[i + 1].end - m[i].end).sum();
-            sum / marks.len() as f64
+            let sum: f64 = known.iter().map(|m| m[i + 1].end - m[i].end).sum();
+            sum / known.len() as f64
         };
         let wall: Vec<f64> = (0..steps).map(wall).collect();
-        let skipped = start_up(&wall);
+        let skipped = start_up(&wall, by_calls);
         let begins = marks
             .iter()
             .map(|m| m[skipped..].iter().map(|mark| mark.api).collect());
@@ -542,22 +551,25 @@ fn is_sparse(marks: &[(i64, i64)]) -> bool {
     timed(marks).len() < LEAST_TIMED.max(marks.len() / 10)
 }
 
-/// When each boundary of this lane ended on the GPU. If few of them were timed, all launches that were say
-/// how far the host was ahead.
+/// When each boundary of this lane ended on the GPU. Before the first and behind the last one that was timed,
+/// or if few were, all launches that were timed say how far the host was ahead.
 fn on_gpu_of(lane: &Lane, marks: &[(i64, i64)]) -> Vec<Mark> {
-    if !is_sparse(marks) {
-        return on_gpu(marks);
-    }
     let all: Vec<(i64, i64)> = lane.launches.iter().map(|l| (l.api, l.stop)).collect();
-    let known = timed(&all);
-    let ends = known.first().zip(known.last());
-    let is_between = |api: i64| ends.is_some_and(|(a, b)| (a.0..=b.0).contains(&(api as f64)));
-    let marks = behind_host(marks, &known).into_iter();
-    let mark = |mark: Mark| Mark {
-        is_timed: is_between(mark.api),
-        ..mark
-    };
-    marks.map(mark).collect()
+    let (own, all) = (timed(marks), timed(&all));
+    let own = if is_sparse(marks) { &[] } else { &own[..] };
+    let between = own.first().zip(own.last()).map(|(a, b)| (a.0, b.0));
+    let is_between = |api: f64| between.is_some_and(|(from, to)| (from..=to).contains(&api));
+    let beside = all.into_iter().filter(|(api, _)| !is_between(*api));
+    let mut known: Vec<(f64, f64)> = own.iter().copied().chain(beside).collect();
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ends = known.first().zip(known.last()).map(|(a, b)| (a.0, b.0));
+    let is_within = |api: f64| ends.is_some_and(|(from, to)| (from..=to).contains(&api));
+    let mut marks = behind_host(marks, &known);
+    for mark in &mut marks {
+        let api = mark.api as f64;
+        mark.is_timed |= is_within(api) && !is_between(api);
+    }
+    marks
 }
 
 /// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end
@@ -615,16 +627,18 @@ fn place_unknown_ends(marks: &mut [Mark]) {
     }
 }
 
-/// Steps before the first four in a row of which no more are long than in a quarter of all such.
-fn start_up(wall: &[f64]) -> usize {
-    let usual = LONG * median(wall.to_vec());
+/// Steps before the first four in a row of which no more are long than in a quarter of all such. If only calls
+/// say how long steps are, they are short until the host is as far ahead of its GPU as it can be.
+fn start_up(wall: &[f64], by_calls: bool) -> usize {
+    let usual = median(wall.to_vec());
     let n = wall.len();
-    let long = |four: &[f64]| four.iter().filter(|ns| **ns > usual).count();
-    let mut all: Vec<usize> = wall.windows(4).map(long).collect();
+    let is_odd = |ns: &&f64| **ns > LONG * usual || by_calls && **ns < usual / LONG;
+    let odd = |four: &[f64]| four.iter().filter(is_odd).count();
+    let mut all: Vec<usize> = wall.windows(4).map(odd).collect();
     all.sort_unstable();
     let few = all.get(all.len() / 4).copied().unwrap_or(0);
     let most = n.saturating_sub(4).min((n / 2).max(5));
-    let first = (0..most).find(|i| long(&wall[*i..i + 4]) <= few);
+    let first = (0..most).find(|i| odd(&wall[*i..i + 4]) <= few);
     let least = if n >= 20 { 2 } else { 1 };
     first.unwrap_or(0).max(least).min(n - 1)
 }
@@ -837,10 +851,14 @@ mod tests {
                 .map(|step| if long(step) { 3e7 } else { 1e7 })
                 .collect()
         };
-        assert_eq!(start_up(&steps(|step| step < 6)), 6);
+        assert_eq!(start_up(&steps(|step| step < 6), false), 6);
+        // A host that only calls is ahead after ten steps.
+        let calls = |step: usize| step >= 10;
+        assert_eq!(start_up(&steps(calls), true), 10);
+        assert_eq!(start_up(&steps(calls), false), 2);
         // In one of three steps, a host is late.
-        assert_eq!(start_up(&steps(|step| step % 3 == 0)), 2);
-        assert_eq!(start_up(&steps(|step| step < 6 || step % 3 == 0)), 7);
+        assert_eq!(start_up(&steps(|step| step % 3 == 0), false), 2);
+        assert_eq!(start_up(&steps(|step| step < 6 || step % 3 == 0), false), 7);
     }
 
     #[test]
