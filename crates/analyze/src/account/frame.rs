@@ -552,15 +552,26 @@ fn is_sparse(marks: &[(i64, i64)]) -> bool {
 }
 
 /// When each boundary of this lane ended on the GPU. Before the first and behind the last one that was timed,
-/// or if few were, all launches that were timed say how far the host was ahead.
+/// or if few were, other launches say how far the host was ahead. These may wait for longer or shorter than
+/// boundaries do: by as much as where both were timed. Those of the start-up say nothing of steps.
 fn on_gpu_of(lane: &Lane, marks: &[(i64, i64)]) -> Vec<Mark> {
-    let all: Vec<(i64, i64)> = lane.launches.iter().map(|l| (l.api, l.stop)).collect();
-    let (own, all) = (timed(marks), timed(&all));
-    let own = if is_sparse(marks) { &[] } else { &own[..] };
-    let between = own.first().zip(own.last()).map(|(a, b)| (a.0, b.0));
-    let is_between = |api: f64| between.is_some_and(|(from, to)| (from..=to).contains(&api));
-    let beside = all.into_iter().filter(|(api, _)| !is_between(*api));
-    let mut known: Vec<(f64, f64)> = own.iter().copied().chain(beside).collect();
+    let is_mark = |api: i64| marks.binary_search_by_key(&api, |(api, _)| *api).is_ok();
+    let first = marks.first().map_or(0, |(api, _)| *api);
+    let is_other = |launch: &&Launch| launch.api > first && !is_mark(launch.api);
+    let others = lane.launches.iter().filter(is_other);
+    let others: Vec<(i64, i64)> = others.map(|launch| (launch.api, launch.stop)).collect();
+    let (own, others) = (timed(marks), timed(&others));
+    if others.is_empty() {
+        return on_gpu(marks);
+    }
+    let longer = own.iter().map(|(api, lead)| lead - lead_at(&others, *api));
+    let longer = median(longer.collect());
+    let longer = if longer.is_nan() { 0.0 } else { longer };
+    let between = own.first().zip(own.last()).filter(|_| !is_sparse(marks));
+    let is_between = |api: f64| between.is_some_and(|(a, b)| (a.0..=b.0).contains(&api));
+    let beside = others.into_iter().filter(|(api, _)| !is_between(*api));
+    let mut known = own.clone();
+    known.extend(beside.map(|(api, lead)| (api, lead + longer)));
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ends = known.first().zip(known.last()).map(|(a, b)| (a.0, b.0));
     let is_within = |api: f64| ends.is_some_and(|(from, to)| (from..=to).contains(&api));
@@ -580,21 +591,23 @@ fn on_gpu(marks: &[(i64, i64)]) -> Vec<Mark> {
 
 /// The same, if that much lay between call and end of launches that were timed.
 fn behind_host(marks: &[(i64, i64)], known: &[(f64, f64)]) -> Vec<Mark> {
-    let lead = |api: f64| {
-        let after = known.partition_point(|(at, _)| *at < api);
-        match (after.checked_sub(1).map(|i| known[i]), known.get(after)) {
-            (None, Some((_, lead))) => *lead,
-            (Some((_, lead)), None) => lead,
-            (Some((a, from)), Some((b, to))) => from + (to - from) * (api - a) / (b - a).max(1.0),
-            (None, None) => 0.0,
-        }
-    };
     let mark = |(api, stop): &(i64, i64)| Mark {
         api: *api,
-        end: *api as f64 + lead(*api as f64),
+        end: *api as f64 + lead_at(known, *api as f64),
         is_timed: *stop != 0,
     };
     marks.iter().map(mark).collect()
+}
+
+/// How long after a call at this moment its launch ended, by those around it, ns; nothing if none is known.
+fn lead_at(known: &[(f64, f64)], api: f64) -> f64 {
+    let after = known.partition_point(|(at, _)| *at < api);
+    match (after.checked_sub(1).map(|i| known[i]), known.get(after)) {
+        (None, Some((_, lead))) => *lead,
+        (Some((_, lead)), None) => lead,
+        (Some((a, from)), Some((b, to))) => from + (to - from) * (api - a) / (b - a).max(1.0),
+        (None, None) => 0.0,
+    }
 }
 
 /// Places the boundaries before the first one that was timed, and behind the last, as far from each other as
