@@ -10,7 +10,9 @@
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
 use super::launches::{Kind, Lane, Launch};
-use crate::steps::pattern::{clamped_logs, places_differ, LEAST_TIMES, MOST_TIMES};
+use crate::steps::pattern::{clamped_logs, places_differ, ENOUGH_TIMES, LEAST_TIMES, MOST_TIMES};
+use crate::steps::LEAST_US;
+use crate::time::Nanos;
 use std::collections::HashMap;
 
 /// A kind of launch that comes less often is no boundary.
@@ -123,15 +125,25 @@ impl Frame {
 
     /// The steps of these lanes; `None` if no kind of launch marks them.
     pub fn find(lanes: &[Lane]) -> Option<Frame> {
-        let by_kind = || {
-            let (marks, is_whole) = boundary(lanes)?;
-            Frame::of(lanes, marks, is_whole)
+        let by_kind = || Frame::of(lanes, boundary(lanes)?);
+        let by_program = || {
+            let boundary = Boundary {
+                marks: by_program(lanes)?,
+                is_whole: true,
+                equal_parts: 1,
+            };
+            Frame::of(lanes, boundary)
         };
-        by_kind().or_else(|| Frame::of(lanes, by_program(lanes)?, true))
+        by_kind().or_else(by_program)
     }
 
-    /// With these boundaries; `is_whole` if what lies between two of them is a step.
-    fn of(lanes: &[Lane], mut marks: Marks, is_whole: bool) -> Option<Frame> {
+    /// With these boundaries.
+    fn of(lanes: &[Lane], boundary: Boundary) -> Option<Frame> {
+        let Boundary {
+            mut marks,
+            is_whole,
+            equal_parts,
+        } = boundary;
         let begins_late = lanes.iter().any(|lane| lane.begins_late);
         let together = made_together(lanes, &marks, begins_late);
         let (least, most) = range(together.iter().copied())?;
@@ -158,7 +170,7 @@ impl Frame {
             }
             periods
         };
-        let equal_parts = periods.iter().copied().reduce(gcd)?;
+        let equal_parts = equal_parts * periods.iter().copied().reduce(gcd)?;
         // From the end, so that odd calls of the start-up don't shift the phase.
         for (marks, period) in marks.iter_mut().zip(periods) {
             let mut kept: Vec<(i64, i64)> = marks.iter().rev().step_by(period).copied().collect();
@@ -257,14 +269,13 @@ fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
     }))
 }
 
-/// By lane, the launches of the kind that marks steps: when they are called, and end on the GPU if that is
-/// known. And whether what lies between two of them is a step. Kinds of a communicator come first, then what
-/// lanes do alike on communicators of their own.
+/// The launches of the kind that marks steps. Kinds of a communicator come first, then what lanes do alike on
+/// communicators of their own.
 ///
 /// Kinds count that come often enough on all lanes, from early to late among their launches. Times say less:
 /// the first call of a kind may take as long as a hundred steps. The rarest of them is taken, unless one that
 /// comes more often marks steps.
-fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
+fn boundary(lanes: &[Lane]) -> Option<Boundary> {
     let own = |kind: &Kind| *kind;
     let alike = |kind: &Kind| Kind {
         communicator: u32::MAX,
@@ -273,9 +284,19 @@ fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
     marks(lanes, own).or_else(|| marks(lanes, alike))
 }
 
+/// By lane: when boundaries are called, and end on the GPU if that is known.
 type Marks = Vec<Vec<(i64, i64)>>;
 
-fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> {
+/// What marks steps.
+struct Boundary {
+    marks: Marks,
+    /// What lies between two of them is a step.
+    is_whole: bool,
+    /// See [`Frame::equal_parts`].
+    equal_parts: usize,
+}
+
+fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Boundary> {
     // By kind: the lanes that make it, how often each does at least, and within which part of their launches.
     let mut kinds: HashMap<Kind, (usize, usize, f64)> = HashMap::new();
     for lane in lanes {
@@ -324,20 +345,68 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
         }
     }
     for kind in more_often.into_iter().rev() {
-        let is_step = |lane: &Lane| is_step(lane, &is_of(lane, kind), false);
+        let is_step = |lane: &Lane| usual_launches(lane, &is_of(lane, kind), false).is_some();
         if lanes.iter().all(is_step) {
             let marks = of(kind);
             if marks.iter().all(|marks| usual_part(marks) >= NEARLY_ALL) {
-                return Some((marks, true));
+                return Some(Boundary {
+                    marks,
+                    is_whole: true,
+                    equal_parts: 1,
+                });
             }
         }
     }
     let kind = fitting[0].1;
-    let is_step = |lane: &Lane| is_step(lane, &is_of(lane, kind), true);
+    let usual = |lane: &Lane| usual_launches(lane, &is_of(lane, kind), true);
+    let usual: Option<Vec<Vec<u32>>> = lanes.iter().map(usual).collect();
     let marks = of(kind);
-    let is_whole =
-        lanes.iter().all(is_step) && marks.iter().all(|marks| usual_part(marks) >= LEAST_USUAL);
-    Some((marks, is_whole))
+    let is_mostly = |marks: &Vec<(i64, i64)>| usual_part(marks) >= LEAST_USUAL;
+    let usual = usual.filter(|_| marks.iter().all(is_mostly));
+    Some(Boundary {
+        is_whole: usual.is_some(),
+        equal_parts: usual.map_or(1, |usual| {
+            equal_parts(&lanes[0], &is_of(&lanes[0], kind), &usual[0])
+        }),
+        marks,
+    })
+}
+
+/// How many steps may lie between two boundaries if a lane usually makes these launches there: as often as the
+/// times of the most frequent kind come again within them. An evaluation after each tenth step marks ten of
+/// them. What comes again must be more than a layer's, and last as long as a step may.
+fn equal_parts(lane: &Lane, is_mark: &[bool], usual: &[u32]) -> usize {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    usual
+        .iter()
+        .for_each(|kind| *counts.entry(*kind).or_default() += 1);
+    let is_known = |kind: &u32| (*kind as usize) < lane.kinds.len();
+    let counts = counts.into_iter().filter(|(kind, _)| is_known(kind));
+    let Some((kind, n)) = counts.max_by_key(|(kind, n)| (*n, *kind)) else {
+        return 1;
+    };
+    // What lies between two of them; what has a boundary in it says nothing.
+    let (mut gaps, mut before) = (Vec::new(), None);
+    for launch in lane.launches.iter().filter(|l| !l.in_graph) {
+        if is_mark[launch.kind as usize] {
+            before = before.map(|(api, _)| (api, false));
+        }
+        if launch.kind == kind {
+            let gap = before.map(|(api, is_known)| is_known.then_some((launch.api - api) as f64));
+            gaps.extend(gap);
+            before = Some((launch.api, true));
+        }
+    }
+    gaps.drain(..gaps.len().saturating_sub(ENOUGH_TIMES));
+    let usual = median(gaps.iter().flatten().copied().collect());
+    let gaps: Vec<f64> = gaps.into_iter().map(|gap| gap.unwrap_or(usual)).collect();
+    let again = repeat_after(&gaps);
+    let lasts = gaps.iter().sum::<f64>() / gaps.len() as f64 * again as f64;
+    let is_step = again > MOST_OF_LAYER && Nanos(lasts).us() >= LEAST_US;
+    match n % again {
+        0 if is_step => n / again,
+        _ => 1,
+    }
 }
 
 /// Boundaries where lanes send and receive: the first such launch of each step. A pipeline fills and drains
@@ -426,9 +495,11 @@ fn repeats(symbols: &[u32]) -> usize {
     best.map_or(0, |(_, distance)| distance)
 }
 
-/// Whether a lane makes the same launches from nearly each of these to the next, and more than a layer's:
-/// several different ones, one of them very often, or a graph if that may be a step.
-fn is_step(lane: &Lane, is_mark: &[bool], of_graph: bool) -> bool {
+/// What a lane usually launches from one of these to the next, if that is nearly always the same and more than
+/// a layer's: several different launches, one of them very often, or a graph if that may be a step. What has
+/// other kinds of launches, too, is no step: an evaluation. But if the same kinds come in other numbers again
+/// and again after as many, then these are layers: one in so many is the last.
+fn usual_launches(lane: &Lane, is_mark: &[bool], of_graph: bool) -> Option<Vec<u32>> {
     let mut segments: Vec<Vec<u32>> = Vec::new();
     // Sends and receives differ in size from step to step.
     let first_like = |of: u32| match lane.kinds[of as usize] {
@@ -447,9 +518,7 @@ fn is_step(lane: &Lane, is_mark: &[bool], of_graph: bool) -> bool {
     for segment in &segments {
         *alike.entry(segment).or_default() += 1;
     }
-    let Some((usual, same)) = alike.into_iter().max_by_key(|(of, n)| (*n, *of)) else {
-        return false;
-    };
+    let (usual, same) = alike.into_iter().max_by_key(|(of, n)| (*n, *of))?;
     let mut counts: HashMap<u32, usize> = HashMap::new();
     let mark = is_mark.iter().position(|is| *is).map(|at| at as u32);
     usual
@@ -463,7 +532,17 @@ fn is_step(lane: &Lane, is_mark: &[bool], of_graph: bool) -> bool {
     let is_more = counts.len() >= MORE_KINDS
         || counts.values().any(|n| *n > MOST_OF_LAYER)
         || of_graph && counts.keys().any(is_graph);
-    is_more && same as f64 >= ALWAYS * segments.len() as f64
+    let is_last = |segment: &Vec<u32>| {
+        segment != usual && segment.iter().all(|kind| counts.contains_key(kind))
+    };
+    let others = (0..segments.len()).filter(|at| is_last(&segments[*at]));
+    let others: Vec<usize> = others.collect();
+    let apart: Vec<usize> = others.windows(2).map(|of| of[1] - of[0]).collect();
+    let middle = apart.get(apart.len() / 2).copied().unwrap_or(0);
+    let as_far = apart.iter().filter(|apart| **apart == middle).count();
+    let are_layers = others.len() >= LEAST && as_far as f64 >= ALWAYS * apart.len() as f64;
+    let is_step = is_more && !are_layers && same as f64 >= ALWAYS * segments.len() as f64;
+    is_step.then(|| usual.to_vec())
 }
 
 /// The part of the time that usual steps take, if these are the boundaries. The gaps are the GPU's, if that
@@ -936,6 +1015,58 @@ mod tests {
         let mean = frame.total() / frame.wall.len() as f64;
         let truth = 10e6 + 19.0 * 90e6 / 319.0;
         assert!((mean / truth - 1.0).abs() < 0.01, "{mean} {truth}");
+    }
+
+    /// Two lanes with such launches one after the other: the kind of each, and how long after the one before.
+    fn in_order(of: impl Fn(usize) -> Vec<(u32, i64)>, steps: usize) -> Vec<Lane> {
+        let mut all = lanes(&[0]);
+        for lane in &mut all {
+            let mut api = MS;
+            let launches = (0..steps).flat_map(&of).map(|(kind, after)| {
+                api += after;
+                Launch {
+                    api,
+                    kind,
+                    ..Launch::default()
+                }
+            });
+            lane.launches = launches.collect();
+        }
+        all
+    }
+
+    #[test]
+    fn layers_of_which_the_last_is_another_are_no_steps() {
+        // The gradients of ten layers are reduced one by one, and then all layers go forward.
+        let layer = |_| [&[(0, MS)][..], &[(1, MS), (2, MS)].repeat(3)].concat();
+        let forward = [(1, MS / 2), (2, MS / 2)].repeat(10);
+        let step = |_| [(0..10).flat_map(layer).collect(), forward.clone()].concat();
+        let frame = Frame::find(&in_order(step, 100)).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 99);
+        assert_eq!(frame.equal_parts, 10);
+    }
+
+    #[test]
+    fn what_evaluations_mark_may_be_so_many_steps() {
+        // A forward pass, and a backward pass that takes twice as long.
+        let pass = |long: i64| [(1, long * MS), (2, long * MS)].repeat(3);
+        let calls = [pass(1), pass(2)].concat();
+        let step = |number: usize| {
+            let evaluation = [(0, 40 * MS)].repeat(usize::from(number % 13 == 12));
+            [evaluation, calls.clone()].concat()
+        };
+        let frame = Frame::find(&in_order(step, 520)).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 39);
+        assert_eq!(frame.equal_parts, 13);
+        // If all calls take as long, nothing says that it is more than one step.
+        let alike = |number: usize| {
+            step(number)
+                .into_iter()
+                .map(|(kind, _)| (kind, MS))
+                .collect()
+        };
+        let frame = Frame::find(&in_order(alike, 520)).expect("steps");
+        assert_eq!(frame.equal_parts, 1);
     }
 
     #[test]

@@ -8,9 +8,8 @@ use crate::steps::{Step, StepSource, Steps, StepsRow, ALIKE, LEAST_US};
 ///
 /// If both have the same steps, it is those of the pattern with the times of the account. Ranks whose pattern
 /// is another one have none. If no rank has the same, it is the steps of the account: they are the same for
-/// all ranks, and rest on when calls ran. But these are none: equal parts of a pattern; by hosts alone, a
-/// multiple of a pattern with equal parts; and, by hosts alone or of a single call, what comes again within a
-/// millisecond. Steps that the program marked stay as they are.
+/// all ranks, and rest on when calls ran. But these are none: equal parts of a pattern; and, by hosts alone or
+/// of a single call, what comes again within a millisecond. Steps that the program marked stay as they are.
 pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Option<Steps> {
     let all = account.steps + account.skipped;
     let is_marked = |row: &StepsRow| row.source == StepSource::Program;
@@ -23,8 +22,7 @@ pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Opti
     // The same call again and again may be a step, or any part of one, and so may any calls in a loop.
     let one_call = account.launches.iter().all(|n| *n <= 1);
     let is_loop = (one_call || account.by_hosts) && account.usual_us() < LEAST_US;
-    let parts_of_hosts = account.by_hosts && had.iter().any(|row| row.equal_parts > 1);
-    let tells_less = is_loop || parts_of_hosts || had.iter().any(has_part);
+    let tells_less = is_loop || had.iter().any(has_part);
     if had.iter().any(is_marked) || has_other && tells_less {
         return steps;
     }
@@ -38,6 +36,11 @@ pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Opti
         if let Some(repeat) = account.times_repeat() {
             rows.iter_mut().for_each(|row| row.times_repeat = repeat);
         }
+        // The pattern may say so itself, by its calls.
+        let is_whole = |row: &&mut StepsRow| row.equal_parts == 1;
+        rows.iter_mut()
+            .filter(is_whole)
+            .for_each(|row| row.equal_parts = account.equal_parts);
         rows
     };
     finish(rows, processes).map(|steps| Steps {

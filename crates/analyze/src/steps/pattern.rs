@@ -56,7 +56,7 @@ const LEAST_MORE: f64 = 0.1;
 /// tenth step makes no step of ten.
 const RARE: usize = 40;
 /// More times are not needed.
-const ENOUGH_TIMES: usize = 8192;
+pub(crate) const ENOUGH_TIMES: usize = 8192;
 /// No longer distances are looked at.
 pub(crate) const MOST_TIMES: usize = 512;
 /// A normal deviate is larger with a probability of 1 in 10 000.
