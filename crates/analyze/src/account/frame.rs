@@ -10,7 +10,9 @@
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
 use super::launches::{Kind, Lane, Launch};
-use crate::steps::pattern::{clamped_logs, places_differ, ENOUGH_TIMES, LEAST_TIMES, MOST_TIMES};
+use crate::steps::pattern::{
+    self, clamped_logs, places_differ, ENOUGH_TIMES, LEAST_TIMES, MOST_TIMES,
+};
 use crate::steps::LEAST_US;
 use crate::time::Nanos;
 use std::collections::HashMap;
@@ -170,7 +172,7 @@ impl Frame {
             }
             periods
         };
-        let equal_parts = equal_parts * periods.iter().copied().reduce(gcd)?;
+        let by_times = periods.iter().any(|period| *period > 1);
         // From the end, so that odd calls of the start-up don't shift the phase.
         for (marks, period) in marks.iter_mut().zip(periods) {
             let mut kept: Vec<(i64, i64)> = marks.iter().rev().step_by(period).copied().collect();
@@ -204,12 +206,18 @@ impl Frame {
         let begins = marks
             .iter()
             .map(|m| m[skipped..].iter().map(|mark| mark.api).collect());
+        let begins: Vec<Vec<i64>> = begins.collect();
+        let parts = lanes
+            .iter()
+            .zip(&begins)
+            .map(|(lane, begins)| same_calls(lane, begins));
+        let parts = by_times.then(|| parts.reduce(gcd)).flatten();
         Some(Frame {
-            begins: begins.collect(),
+            equal_parts: parts.unwrap_or(equal_parts),
+            begins,
             wall: wall[skipped..].to_vec(),
             skipped,
             by_hosts,
-            equal_parts,
         })
     }
 }
@@ -219,6 +227,27 @@ fn gcd(a: usize, b: usize) -> usize {
         0 => a,
         _ => gcd(b, a % b),
     }
+}
+
+/// How many times the same launches make a lane's usual step, by where steps begin; 1 if they are no repetition.
+fn same_calls(lane: &Lane, begins: &[i64]) -> usize {
+    let mut steps: HashMap<Vec<u32>, usize> = HashMap::new();
+    let begins = &begins[begins.len().saturating_sub(MOST_TIMES)..];
+    let of_step = |step: &[i64]| {
+        let at = |time| lane.launches.partition_point(|launch| launch.api < time);
+        (at(step[0]), at(step[1]))
+    };
+    let symbols = symbols(lane);
+    for (from, to) in begins.windows(2).map(of_step) {
+        let calls = (from..to).filter(|at| !lane.launches[*at].in_graph);
+        *steps
+            .entry(calls.map(|at| symbols[at]).collect())
+            .or_default() += 1;
+    }
+    let usual = steps
+        .into_iter()
+        .max_by(|(a, n), (b, m)| n.cmp(m).then(a.cmp(b)));
+    usual.map_or(1, |(calls, _)| pattern::equal_parts(&calls).max(1))
 }
 
 /// By lane, how many boundaries it makes while all lanes are there. Lanes that begin late end with the others:
@@ -1043,7 +1072,7 @@ mod tests {
         let step = |_| [(0..10).flat_map(layer).collect(), forward.clone()].concat();
         let frame = Frame::find(&in_order(step, 100)).expect("steps");
         assert_eq!(frame.wall.len() + frame.skipped, 99);
-        assert_eq!(frame.equal_parts, 10);
+        assert_eq!(frame.equal_parts, 1);
     }
 
     #[test]

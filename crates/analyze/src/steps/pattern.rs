@@ -371,7 +371,7 @@ impl Period {
 }
 
 /// How many times the same calls make this word; 1 if it is no repetition.
-pub(super) fn equal_parts(word: &[u32]) -> usize {
+pub(crate) fn equal_parts(word: &[u32]) -> usize {
     let part = word.len() - borders(word).last().copied().unwrap_or(0);
     match word.len() % part.max(1) {
         0 => word.len() / part.max(1),
