@@ -229,7 +229,8 @@ fn gcd(a: usize, b: usize) -> usize {
     }
 }
 
-/// How many times the same launches make a lane's usual step, by where steps begin; 1 if they are no repetition.
+/// How many times the same launches make a lane's usual step, by where steps begin; 1 if they are no
+/// repetition.
 fn same_calls(lane: &Lane, begins: &[i64]) -> usize {
     let mut steps: HashMap<Vec<u32>, usize> = HashMap::new();
     let begins = &begins[begins.len().saturating_sub(MOST_TIMES)..];
@@ -250,8 +251,8 @@ fn same_calls(lane: &Lane, begins: &[i64]) -> usize {
     usual.map_or(1, |(calls, _)| pattern::equal_parts(&calls).max(1))
 }
 
-/// By lane, how many boundaries it makes while all lanes are there. Lanes that begin late end with the others:
-/// that says when this is without a clock that they share.
+/// By lane, how many boundaries it makes while all lanes are there. Lanes that begin late end with the
+/// others: that says when this is without a clock that they share.
 fn made_together(lanes: &[Lane], marks: &Marks, begins_late: bool) -> Vec<usize> {
     let ends = |lane: &Lane| Some((lane.launches.first()?.api, lane.launches.last()?.api));
     let lasts = lanes.iter().filter_map(ends).map(|(from, to)| to - from);
@@ -401,9 +402,9 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Boundary> {
     })
 }
 
-/// How many steps may lie between two boundaries if a lane usually makes these launches there: as often as the
-/// times of the most frequent kind come again within them. An evaluation after each tenth step marks ten of
-/// them. What comes again must be more than a layer's, and last as long as a step may.
+/// How many steps may lie between two boundaries if a lane usually makes these launches there: as often as
+/// the times of the most frequent kind come again within them. An evaluation after each tenth step marks ten
+/// of them. What comes again must be more than a layer's, and last as long as a step may.
 fn equal_parts(lane: &Lane, is_mark: &[bool], usual: &[u32]) -> usize {
     let mut counts: HashMap<u32, usize> = HashMap::new();
     usual
@@ -524,10 +525,10 @@ fn repeats(symbols: &[u32]) -> usize {
     best.map_or(0, |(_, distance)| distance)
 }
 
-/// What a lane usually launches from one of these to the next, if that is nearly always the same and more than
-/// a layer's: several different launches, one of them very often, or a graph if that may be a step. What has
-/// other kinds of launches, too, is no step: an evaluation. But if the same kinds come in other numbers again
-/// and again after as many, then these are layers: one in so many is the last.
+/// What a lane usually launches from one of these to the next, if that is nearly always the same and more
+/// than a layer's: several different launches, one of them very often, or a graph if that may be a step. What
+/// has other kinds of launches, too, is no step: an evaluation. But if the same kinds come in other numbers
+/// again and again after as many, then these are layers: one in so many is the last.
 fn usual_launches(lane: &Lane, is_mark: &[bool], of_graph: bool) -> Option<Vec<u32>> {
     let mut segments: Vec<Vec<u32>> = Vec::new();
     // Sends and receives differ in size from step to step.
@@ -748,8 +749,8 @@ fn place_unknown_ends(marks: &mut [Mark]) {
     }
 }
 
-/// Steps before the first four in a row of which no more are long than in a quarter of all such. If only calls
-/// say how long steps are, they are short until the host is as far ahead of its GPU as it can be.
+/// Steps before the first four in a row of which no more are long than in a quarter of all such. If only
+/// calls say how long steps are, they are short until the host is as far ahead of its GPU as it can be.
 fn start_up(wall: &[f64], by_calls: bool) -> usize {
     let usual = median(wall.to_vec());
     let n = wall.len();

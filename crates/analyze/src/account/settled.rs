@@ -8,8 +8,9 @@ use crate::steps::{Step, StepSource, Steps, StepsRow, ALIKE, LEAST_US};
 ///
 /// If both have the same steps, it is those of the pattern with the times of the account. Ranks whose pattern
 /// is another one have none. If no rank has the same, it is the steps of the account: they are the same for
-/// all ranks, and rest on when calls ran. But these are none: equal parts of a pattern; and, by hosts alone or
-/// of a single call, what comes again within a millisecond. Steps that the program marked stay as they are.
+/// all ranks, and rest on when calls ran. But these are none: equal parts of a pattern; and, by hosts alone
+/// or of a single call, what comes again within a millisecond. Steps that the program marked stay as they
+/// are.
 pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Option<Steps> {
     let all = account.steps + account.skipped;
     let is_marked = |row: &StepsRow| row.source == StepSource::Program;

@@ -20,6 +20,6 @@ Verdict: failed
 --- ncclscope diff data/decode_plain data/decode_slow_gpu --fail-on nccl-slower=5% | sed -n '/^Verdict/,/^$/p'
 Verdict: failed
   nccl-slower=5%: failed
-    NCCL's kernels of a step, by kernel windows: +74.1 % [+60.3, +87.9]
+    NCCL's kernels of a step, by kernel windows: +73.4 % [+59.7, +87.1]
 --- ncclscope diff data/decode_slow_gpu data/decode_plain --fail-on nccl-slower=5% >/dev/null
 
