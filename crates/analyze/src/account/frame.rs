@@ -666,7 +666,7 @@ fn is_sparse(marks: &[(i64, i64)]) -> bool {
 fn on_gpu_of(lane: &Lane, marks: &[(i64, i64)]) -> Vec<Mark> {
     let is_mark = |api: i64| marks.binary_search_by_key(&api, |(api, _)| *api).is_ok();
     let first = marks.first().map_or(0, |(api, _)| *api);
-    let is_other = |launch: &&Launch| launch.api > first && !is_mark(launch.api);
+    let is_other = |l: &&Launch| l.stop != 0 && l.api > first && !is_mark(l.api);
     let others = lane.launches.iter().filter(is_other);
     let others: Vec<(i64, i64)> = others.map(|launch| (launch.api, launch.stop)).collect();
     let (own, others) = (timed(marks), timed(&others));
