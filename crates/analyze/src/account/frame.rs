@@ -666,21 +666,23 @@ fn is_sparse(marks: &[(i64, i64)]) -> bool {
 fn on_gpu_of(lane: &Lane, marks: &[(i64, i64)]) -> Vec<Mark> {
     let is_mark = |api: i64| marks.binary_search_by_key(&api, |(api, _)| *api).is_ok();
     let first = marks.first().map_or(0, |(api, _)| *api);
-    let is_other = |l: &&Launch| l.stop != 0 && l.api > first && !is_mark(l.api);
+    // Calls in a graph are all launched with it, and end one after the other.
+    let is_other = |l: &&Launch| l.stop != 0 && !l.in_graph && l.api > first && !is_mark(l.api);
     let others = lane.launches.iter().filter(is_other);
     let others: Vec<(i64, i64)> = others.map(|launch| (launch.api, launch.stop)).collect();
     let (own, others) = (timed(marks), timed(&others));
-    if others.is_empty() {
-        return on_gpu(marks);
-    }
+    let between = own.first().zip(own.last()).filter(|_| !is_sparse(marks));
+    let is_between = |api: f64| between.is_some_and(|(a, b)| (a.0..=b.0).contains(&api));
     let longer = own.iter().map(|(api, lead)| lead - lead_at(&others, *api));
     let longer = median(longer.collect());
     let longer = if longer.is_nan() { 0.0 } else { longer };
-    let between = own.first().zip(own.last()).filter(|_| !is_sparse(marks));
-    let is_between = |api: f64| between.is_some_and(|(a, b)| (a.0..=b.0).contains(&api));
     let beside = others.into_iter().filter(|(api, _)| !is_between(*api));
+    let beside: Vec<(f64, f64)> = beside.map(|(api, lead)| (api, lead + longer)).collect();
+    if beside.len() < LEAST_TIMED {
+        return on_gpu(marks);
+    }
     let mut known = own.clone();
-    known.extend(beside.map(|(api, lead)| (api, lead + longer)));
+    known.extend(beside);
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ends = known.first().zip(known.last()).map(|(a, b)| (a.0, b.0));
     let is_within = |api: f64| ends.is_some_and(|(from, to)| (from..=to).contains(&api));
@@ -688,6 +690,10 @@ fn on_gpu_of(lane: &Lane, marks: &[(i64, i64)]) -> Vec<Mark> {
     for mark in &mut marks {
         let api = mark.api as f64;
         mark.is_timed |= is_within(api) && !is_between(api);
+    }
+    // None ends behind the next one.
+    for at in (1..marks.len()).rev() {
+        marks[at - 1].end = marks[at - 1].end.min(marks[at].end);
     }
     marks
 }
