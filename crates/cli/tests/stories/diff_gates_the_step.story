@@ -20,6 +20,6 @@ Verdict: failed
 --- ncclscope diff data/decode_plain data/decode_slow_gpu --fail-on nccl-slower=5% | sed -n '/^Verdict/,/^$/p'
 Verdict: failed
   nccl-slower=5%: failed
-    NCCL's kernels of a step, by kernel windows: +73.4 % [+59.7, +87.1]
+    NCCL's kernels of a step, by kernel windows: +73.7 % [+60.0, +87.4]
 --- ncclscope diff data/decode_slow_gpu data/decode_plain --fail-on nccl-slower=5% >/dev/null
 
