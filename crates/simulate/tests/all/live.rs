@@ -7,9 +7,9 @@ use analyze::live::{judge, Live};
 use simulate::{Cause, Does, Drawn, When};
 
 /// Of a hundred jobs, those in which the late rank is named. It may only go up.
-const RIGHT: usize = 78;
-/// Likewise, those in which somebody else is. It may only go down.
-const WRONG: usize = 3;
+const RIGHT: usize = 82;
+/// Likewise, those in which somebody else is, in one of two looks. It may only go down.
+const WRONG: usize = 5;
 /// Jobs of more ranks take long to play.
 const MOST_RANKS: usize = 16;
 
