@@ -16,6 +16,7 @@ use crate::steps::pattern::{
 use crate::steps::LEAST_US;
 use crate::time::Nanos;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// A kind of launch that comes less often is no boundary.
 const LEAST: usize = 16;
@@ -128,14 +129,7 @@ impl Frame {
     /// The steps of these lanes; `None` if no kind of launch marks them.
     pub fn find(lanes: &[Lane]) -> Option<Frame> {
         let by_kind = || Frame::of(lanes, boundary(lanes)?);
-        let by_program = || {
-            let boundary = Boundary {
-                marks: by_program(lanes)?,
-                is_whole: true,
-                equal_parts: 1,
-            };
-            Frame::of(lanes, boundary)
-        };
+        let by_program = || Frame::of(lanes, Boundary::whole(by_program(lanes)?));
         by_kind().or_else(by_program)
     }
 
@@ -222,6 +216,17 @@ impl Frame {
     }
 }
 
+/// What comes most often, and how often; of equals the largest.
+fn most_frequent<T: Hash + Ord>(all: impl IntoIterator<Item = T>) -> Option<(T, usize)> {
+    let mut counts: HashMap<T, usize> = HashMap::new();
+    for of in all {
+        *counts.entry(of).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by(|(a, n), (b, m)| n.cmp(m).then(a.cmp(b)))
+}
+
 fn gcd(a: usize, b: usize) -> usize {
     match b {
         0 => a,
@@ -232,22 +237,17 @@ fn gcd(a: usize, b: usize) -> usize {
 /// How many times the same launches make a lane's usual step, by where steps begin; 1 if they are no
 /// repetition.
 fn same_calls(lane: &Lane, begins: &[i64]) -> usize {
-    let mut steps: HashMap<Vec<u32>, usize> = HashMap::new();
     let begins = &begins[begins.len().saturating_sub(MOST_TIMES)..];
     let of_step = |step: &[i64]| {
         let at = |time| lane.launches.partition_point(|launch| launch.api < time);
         (at(step[0]), at(step[1]))
     };
     let symbols = symbols(lane);
-    for (from, to) in begins.windows(2).map(of_step) {
+    let calls = |(from, to): (usize, usize)| -> Vec<u32> {
         let calls = (from..to).filter(|at| !lane.launches[*at].in_graph);
-        *steps
-            .entry(calls.map(|at| symbols[at]).collect())
-            .or_default() += 1;
-    }
-    let usual = steps
-        .into_iter()
-        .max_by(|(a, n), (b, m)| n.cmp(m).then(a.cmp(b)));
+        calls.map(|at| symbols[at]).collect()
+    };
+    let usual = most_frequent(begins.windows(2).map(of_step).map(calls));
     usual.map_or(1, |(calls, _)| pattern::equal_parts(&calls).max(1))
 }
 
@@ -326,6 +326,17 @@ struct Boundary {
     equal_parts: usize,
 }
 
+impl Boundary {
+    /// What lies between two of these is one step.
+    fn whole(marks: Marks) -> Boundary {
+        Boundary {
+            marks,
+            is_whole: true,
+            equal_parts: 1,
+        }
+    }
+}
+
 fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Boundary> {
     // By kind: the lanes that make it, how often each does at least, and within which part of their launches.
     let mut kinds: HashMap<Kind, (usize, usize, f64)> = HashMap::new();
@@ -379,11 +390,7 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Boundary> {
         if lanes.iter().all(is_step) {
             let marks = of(kind);
             if marks.iter().all(|marks| usual_part(marks) >= NEARLY_ALL) {
-                return Some(Boundary {
-                    marks,
-                    is_whole: true,
-                    equal_parts: 1,
-                });
+                return Some(Boundary::whole(marks));
             }
         }
     }
@@ -396,7 +403,7 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Boundary> {
     Some(Boundary {
         is_whole: usual.is_some(),
         equal_parts: usual.map_or(1, |usual| {
-            equal_parts(&lanes[0], &is_of(&lanes[0], kind), &usual[0])
+            steps_between(&lanes[0], &is_of(&lanes[0], kind), &usual[0])
         }),
         marks,
     })
@@ -405,14 +412,9 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Boundary> {
 /// How many steps may lie between two boundaries if a lane usually makes these launches there: as often as
 /// the times of the most frequent kind come again within them. An evaluation after each tenth step marks ten
 /// of them. What comes again must be more than a layer's, and last as long as a step may.
-fn equal_parts(lane: &Lane, is_mark: &[bool], usual: &[u32]) -> usize {
-    let mut counts: HashMap<u32, usize> = HashMap::new();
-    usual
-        .iter()
-        .for_each(|kind| *counts.entry(*kind).or_default() += 1);
+fn steps_between(lane: &Lane, is_mark: &[bool], usual: &[u32]) -> usize {
     let is_known = |kind: &u32| (*kind as usize) < lane.kinds.len();
-    let counts = counts.into_iter().filter(|(kind, _)| is_known(kind));
-    let Some((kind, n)) = counts.max_by_key(|(kind, n)| (*n, *kind)) else {
+    let Some((kind, n)) = most_frequent(usual.iter().copied().filter(is_known)) else {
         return 1;
     };
     // What lies between two of them; what has a boundary in it says nothing.
@@ -525,10 +527,10 @@ fn repeats(symbols: &[u32]) -> usize {
     best.map_or(0, |(_, distance)| distance)
 }
 
-/// What a lane usually launches from one of these to the next, if that is nearly always the same and more
-/// than a layer's: several different launches, one of them very often, or a graph if that may be a step. What
-/// has other kinds of launches, too, is no step: an evaluation. But if the same kinds come in other numbers
-/// again and again after as many, then these are layers: one in so many is the last.
+/// What a lane usually launches from one of these to the next. `None` if that is not nearly always the same,
+/// or no more than a layer's. More are several different launches, one of them very often, or a graph if that
+/// may be a step. What has other kinds of launches, too, is no step: an evaluation. But if the same kinds
+/// come in other numbers, again and again after as many, then these are layers: one in so many is the last.
 fn usual_launches(lane: &Lane, is_mark: &[bool], of_graph: bool) -> Option<Vec<u32>> {
     let mut segments: Vec<Vec<u32>> = Vec::new();
     // Sends and receives differ in size from step to step.
@@ -544,11 +546,7 @@ fn usual_launches(lane: &Lane, is_mark: &[bool], of_graph: bool) -> Option<Vec<u
         }
     }
     segments.pop();
-    let mut alike: HashMap<&[u32], usize> = HashMap::new();
-    for segment in &segments {
-        *alike.entry(segment).or_default() += 1;
-    }
-    let (usual, same) = alike.into_iter().max_by_key(|(of, n)| (*n, *of))?;
+    let (usual, same) = most_frequent(&segments)?;
     let mut counts: HashMap<u32, usize> = HashMap::new();
     let mark = is_mark.iter().position(|is| *is).map(|at| at as u32);
     usual
@@ -572,7 +570,7 @@ fn usual_launches(lane: &Lane, is_mark: &[bool], of_graph: bool) -> Option<Vec<u
     let as_far = apart.iter().filter(|apart| **apart == middle).count();
     let are_layers = others.len() >= LEAST && as_far as f64 >= ALWAYS * apart.len() as f64;
     let is_step = is_more && !are_layers && same as f64 >= ALWAYS * segments.len() as f64;
-    is_step.then(|| usual.to_vec())
+    is_step.then(|| usual.clone())
 }
 
 /// The part of the time that usual steps take, if these are the boundaries. The gaps are the GPU's, if that
