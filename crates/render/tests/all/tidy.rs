@@ -126,23 +126,28 @@ const STAY: [(&str, &str, &str); 12] = [
     ("streams/kinds.rs", "", "names of libraries"),
 ];
 
-#[test]
-fn analyze_has_no_sentences() {
+/// The sources of `analyze` by their paths in it, without their tests.
+fn code_of_analyze() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyze/src");
     let mut all = Vec::new();
     sources(&root, &mut all);
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a source");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+        let file = path.strip_prefix(&root).expect("inside");
+        (file.display().to_string(), code.to_owned())
+    };
+    all.into_iter().map(read).collect()
+}
+
+#[test]
+fn analyze_has_no_sentences() {
+    let all = code_of_analyze();
     assert!(all.len() > 80, "{}", all.len());
     let mut found = Vec::new();
     let mut unused: BTreeSet<(&str, &str, &str)> = STAY.into_iter().collect();
-    for path in all {
-        let text = std::fs::read_to_string(&path).expect("a source");
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
-        let file = path
-            .strip_prefix(&root)
-            .expect("inside")
-            .display()
-            .to_string();
-        for text in strings(code).into_iter().filter(|text| words(text) >= 5) {
+    for (file, code) in all {
+        for text in strings(&code).into_iter().filter(|text| words(text) >= 5) {
             let stays = |of: &&(&str, &str, &str)| of.0 == file && text.starts_with(of.1);
             match STAY.iter().find(stays) {
                 Some(of) => {
@@ -170,19 +175,13 @@ fn converts(line: &str) -> bool {
 
 #[test]
 fn one_module_of_analyze_converts_units_of_time() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyze/src");
-    let mut all = Vec::new();
-    sources(&root, &mut all);
     let mut found = Vec::new();
-    for path in all {
-        let inside = path.strip_prefix(&root).expect("inside");
-        let module = inside.iter().next().expect("a name").to_string_lossy();
+    for (file, code) in code_of_analyze() {
+        let module = file.split('/').next().unwrap_or(&file);
         let module = module.trim_end_matches(".rs");
-        let text = std::fs::read_to_string(&path).expect("a source");
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
         for line in code.lines().filter(|line| converts(line)) {
             if module != "time" {
-                found.push(format!("{}: {line}", path.display()));
+                found.push(format!("{file}: {line}"));
             }
         }
     }
